@@ -1,0 +1,1 @@
+"""What recordings tell: replay, and how right the verdicts are."""

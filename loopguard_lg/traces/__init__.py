@@ -1,0 +1,1 @@
+"""Recordings of runs: what they are, reading them, writing them."""

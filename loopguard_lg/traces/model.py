@@ -1,0 +1,284 @@
+"""What a recorded run is: a `Trajectory`, and how its steps and the engine's events
+are written as each other.
+
+A step is kept as the JSON object it was read from, unknown keys included; `to_event`
+reads it, `from_event` writes it. The format is described in `docs/traces.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias, get_args
+
+from loopguard_lg.steps import (
+    Compaction,
+    Event,
+    Human,
+    Nested,
+    Progress,
+    Role,
+    Step,
+    Tokens,
+    Turn,
+    clip,
+)
+
+Record: TypeAlias = Mapping[str, Any]
+"""One step of a recording, as JSON has it."""
+
+PERSON = "user"
+"""The agent that is a person."""
+
+_ROLES = frozenset(get_args(Role))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """One recorded run.
+
+    Attributes:
+        id: Its name, unique in a file.
+        steps: What happened, in order, as JSON has it.
+        events: What the engine is told of it on replay.
+        success: Did the task succeed; `None`: unknown.
+        source: Where it is from.
+        model: The model, where one did it all.
+        task: What was asked for.
+        versions: What a change can be blamed on: `agent`, `prompt`, `tools`, `policy`.
+        t0: When it began, ISO 8601 with zone.
+        extra: Every other key (`licence`, `agents`, and what is not known).
+    """
+
+    id: str
+    steps: tuple[Record, ...] = ()
+    events: tuple[Event, ...] = ()
+    success: bool | None = None
+    source: str | None = None
+    model: str | None = None
+    task: str | None = None
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    t0: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON object it is written as."""
+        return {
+            "id": self.id,
+            "source": self.source,
+            "model": self.model,
+            "task": self.task,
+            "success": self.success,
+            **({"versions": dict(self.versions)} if self.versions else {}),
+            **({"t0": self.t0} if self.t0 else {}),
+            **self.extra,
+            "steps": list(self.steps),
+        }
+
+
+_FIELDS = {field.name for field in fields(Trajectory)} - {"events", "extra"}
+
+
+def from_dict(data: Any) -> Trajectory:
+    """The run that a JSON object describes.
+
+    Raises:
+        ValueError: It is not as the format says; the message says which key.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a trajectory is an object, not {_name(data)}")
+    steps = _get(data, "steps", list, "")
+    if not _get(data, "id", str, "") or steps is None:
+        raise ValueError("a trajectory needs the keys `id` and `steps`")
+    told = (to_event(step, f"steps[{at}]") for at, step in enumerate(steps))
+    return Trajectory(
+        id=data["id"],
+        steps=tuple(steps),
+        events=tuple(event for event in told if event is not None),
+        success=_get(data, "success", bool, ""),
+        source=_get(data, "source", str, ""),
+        model=_get(data, "model", str, ""),
+        task=_get(data, "task", str, ""),
+        versions=_get(data, "versions", dict, "") or {},
+        t0=_get(data, "t0", str, ""),
+        extra={key: value for key, value in data.items() if key not in _FIELDS},
+    )
+
+
+def to_event(record: Any, where: str = "step") -> Event | None:
+    """What the engine is told of one step; `None`: nothing.
+
+    A person's step is `Human`, or with `event: resume` the answer to a question;
+    `compaction` and `progress` are what they say. The guard's own `intervention`, a
+    `rollback` and any other event are not told: the engine comes to its verdicts by
+    itself, and a run that went back simply goes on.
+
+    Raises:
+        ValueError: A value is not of its type; the message begins with `where`.
+    """
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where} is an object, not {_name(record)}")
+    kind = _get(record, "event", str, where)
+    i = _get(record, "i", int, where)
+    agent = _get(record, "agent", str, where) or ""
+    text = _get(record, "text", str, where) or ""
+    if agent == PERSON and kind in (None, "resume"):
+        return Human(text=text, answer=kind == "resume", i=i)
+    if kind == "compaction":
+        tokens = _tokens(record, where)
+        return Compaction(agent=agent, tokens=tokens.total if tokens else None, i=i)
+    if kind == "progress":
+        return Progress(note=text, i=i)
+    return None if kind else _turn(record, agent, text, i, where)
+
+
+def _turn(record: Record, agent: str, text: str, i: int | None, where: str) -> Turn:
+    calls = _get(record, "calls", list, where) or ()
+    return Turn(
+        agent=agent,
+        text=text,
+        steps=tuple(_step(c, f"{where}.calls[{at}]") for at, c in enumerate(calls)),
+        model=_get(record, "model", str, where),
+        tokens=_tokens(record, where),
+        cost=_number(record, "cost", where),
+        seconds=_number(record, "seconds", where),
+        t=_number(record, "t", where),
+        i=i,
+        nested=_nested(record, where),
+    )
+
+
+def _step(call: Any, where: str) -> Step:
+    if not isinstance(call, Mapping):
+        raise ValueError(f"{where} is an object, not {_name(call)}")
+    tool = _get(call, "tool", str, where)
+    if not tool:
+        raise ValueError(f"{where} has no `tool`")
+    role = _get(call, "role", str, where)
+    return Step(
+        tool=tool,
+        args=_get(call, "args", dict, where) or {},
+        result=_get(call, "result", str, where) or "",
+        error=_get(call, "error", bool, where),
+        id=_get(call, "id", str, where) or "",
+        state=_get(call, "state", str, where),
+        changed_state=_get(call, "changed_state", bool, where),
+        seconds=_number(call, "seconds", where),
+        blocked=_get(call, "blocked", bool, where) or False,
+        cached=_get(call, "cached", bool, where) or False,
+        attempts=_get(call, "attempts", int, where) or 1,
+        args_hash=_get(call, "args_hash", str, where),
+        result_hash=_get(call, "result_hash", str, where),
+        result_bytes=_get(call, "result_bytes", int, where),
+        role=role if role in _ROLES else None,
+    )
+
+
+def _tokens(record: Record, where: str) -> Tokens | None:
+    value = record.get("tokens")
+    if not isinstance(value, Mapping):
+        total = _get(record, "tokens", int, where)
+        return None if total is None else Tokens(input=total)
+    at = f"{where}.tokens"
+    return Tokens(
+        input=_get(value, "input", int, at) or 0,
+        output=_get(value, "output", int, at) or 0,
+        cached=_get(value, "cached", int, at) or 0,
+        estimated=_get(value, "estimated", bool, at) or False,
+    )
+
+
+def _nested(record: Record, where: str) -> tuple[Nested, ...]:
+    return tuple(
+        Nested(
+            model_calls=_get(item, "model_calls", int, where) or 0,
+            tokens=_tokens(item, where) or Tokens(),
+            cost=_number(item, "cost", where),
+        )
+        for item in _get(record, "nested", list, where) or ()
+    )
+
+
+def from_event(event: Event, i: int) -> dict[str, Any]:
+    """The step that `event` is written as; `to_event` reads it back.
+
+    Results are clipped; everything else is whole, as verdicts depend on it.
+    """
+    if isinstance(event, Human):
+        kind = {"event": "resume"} if event.answer else {}
+        return {"i": i, "agent": PERSON, **kind, "text": event.text, "calls": []}
+    if isinstance(event, Compaction):
+        known = _known(tokens=event.tokens)
+        return {"i": i, "agent": event.agent, "event": "compaction", **known}
+    if isinstance(event, Progress):
+        return {"i": i, "agent": "", "event": "progress", "text": event.note}
+    return {
+        "i": i,
+        "agent": event.agent,
+        "text": event.text,
+        "calls": [_call(step) for step in event.steps],
+        "tokens": _spent(event.tokens),
+        "t": event.t,
+        **_known(model=event.model, cost=event.cost, seconds=event.seconds),
+        **({"nested": [_below(n) for n in event.nested]} if event.nested else {}),
+    }
+
+
+def _call(step: Step) -> dict[str, Any]:
+    return {
+        "id": step.id,
+        "tool": step.tool,
+        "args": dict(step.args),
+        "result": clip(step.result),
+        "error": step.error,
+        **_known(
+            state=step.state,
+            changed_state=step.changed_state,
+            seconds=step.seconds,
+            blocked=step.blocked or None,
+            cached=step.cached or None,
+            attempts=step.attempts if step.attempts > 1 else None,
+            args_hash=step.args_hash,
+            result_hash=step.result_hash,
+            result_bytes=step.result_bytes,
+            role=step.role,
+        ),
+    }
+
+
+def _spent(tokens: Tokens | None) -> dict[str, Any] | None:
+    if tokens is None:
+        return None
+    spent = {"input": tokens.input, "output": tokens.output, "cached": tokens.cached}
+    return {**spent, **_known(estimated=tokens.estimated or None)}
+
+
+def _below(nested: Nested) -> dict[str, Any]:
+    counts = {"model_calls": nested.model_calls, "tokens": _spent(nested.tokens)}
+    return {**counts, **_known(cost=nested.cost)}
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+_KINDS = {str: "a string", int: "a whole number", bool: "true or false"}
+_KINDS |= {float: "a number", list: "a list", dict: "an object", type(None): "null"}
+
+
+def _name(value: Any) -> str:
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def _get(data: Record, key: str, kind: type[Any], where: str) -> Any:
+    """The value of `key`, `None` where there is none, checked for its type."""
+    value = data.get(key)
+    if value is None or type(value) is kind:
+        return value
+    at = f"{where}.{key}" if where else f"`{key}`"
+    raise ValueError(f"{at} is {_KINDS[kind]}, not {_name(value)}")
+
+
+def _number(data: Record, key: str, where: str) -> float | None:
+    value = data.get(key)
+    return float(value) if type(value) is int else _get(data, key, float, where)
