@@ -1,0 +1,1 @@
+"""Where the guard meets LangChain and LangGraph; only these modules import them."""

@@ -1,0 +1,116 @@
+"""The end of a run: the exit report, the last message, the question to a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall
+
+from loopguard_lg import prompts, scratchpad
+from loopguard_lg.adapters.messages import text_of
+from loopguard_lg.engine import Verdict
+from loopguard_lg.memory import Memory
+
+KEY = "loopguard_exit"
+"""Where the exit report is: in the state, and in the last message's metadata."""
+
+PARTIAL = 2_000
+"""Most characters of the partial result."""
+
+
+def report(
+    reason: str,
+    detail: str,
+    memory: Memory,
+    messages: Sequence[AnyMessage],
+    verdict: Verdict | None = None,
+) -> dict[str, Any]:
+    """The machine-readable exit report, plain data.
+
+    Args:
+        reason: `loop`, `budget`, `gave_up` or `recursion_limit`.
+        detail: One sentence for a person.
+        memory: What the guard knows.
+        messages: The state's messages; the newest words of the agent are the partial
+            result.
+        verdict: What led here.
+    """
+    pad = memory["pad"]
+    finding = verdict.finding if verdict else None
+    exceeded = verdict.exceeded if verdict else None
+    return {
+        "version": 1,
+        "reason": reason,
+        "detail": detail,
+        "kind": finding.kind if finding and reason == "loop" else None,
+        "steps": list(finding.steps) if finding and reason == "loop" else [],
+        "budget": exceeded.limit if exceeded else None,
+        "rung": memory["ladder"].get("rung", 0),
+        "usage": dict(memory["used"]["run"]),
+        "tried": [
+            f"{call} ({times}x)" for call, times, _ in pad.get("tried", {}).values()
+        ],
+        "ruled_out": [f"{call} ({why})" for call, why in pad.get("ruled", [])],
+        "writes": [f"{call} -> {receipt}" for call, receipt in pad.get("writes", [])],
+        "facts": list(pad.get("facts", [])),
+        "partial": _partial(messages),
+    }
+
+
+def _partial(messages: Sequence[AnyMessage]) -> str:
+    for message in reversed(messages):
+        if isinstance(message, AIMessage) and (text := text_of(message).strip()):
+            return text[:PARTIAL]
+    return ""
+
+
+def final(report: dict[str, Any]) -> AIMessage:
+    """The last message of a run that gave up."""
+    return AIMessage(prompts.farewell(report), response_metadata={KEY: report})
+
+
+def question(report: dict[str, Any], number: int) -> AIMessage:
+    """The reply that asks a person; the tool `ask_user` interrupts.
+
+    Args:
+        report: The exit report as it would be if the run ended here.
+        number: Tells the questions of a thread apart; the call's id is made of it.
+    """
+    return AIMessage(
+        "",
+        tool_calls=[
+            ToolCall(
+                name="ask_user",
+                args={"question": prompts.question(report["detail"])},
+                id=f"{prompts.NAME}_ask_{number}",
+            )
+        ],
+        response_metadata={KEY: report},
+    )
+
+
+def structured(schema: Any, text: str) -> Any:
+    """A structured response of `schema` where the partial result or nothing fits it."""
+    validate = getattr(schema, "model_validate", None)
+    for candidate in (_json(text), {}):
+        if validate is None or candidate is None:
+            continue
+        try:
+            return validate(candidate)
+        except ValueError:
+            continue
+    return None
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def summary(memory: Memory) -> str:
+    """What is known, for a person who has to decide."""
+    return scratchpad.render(memory["pad"], 300)

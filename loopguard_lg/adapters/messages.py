@@ -1,0 +1,201 @@
+"""Messages of LangChain as the facts that the engine is fed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, get_args
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+)
+from langchain_core.tools import BaseTool
+
+from loopguard_lg import prompts
+from loopguard_lg.steps import Nested, Role, Step, Tokens, Turn
+
+MARK = "loopguard"
+"""Key in `response_metadata` of tool messages under which the guard leaves facts."""
+
+
+def text_of(message: BaseMessage) -> str:
+    """The text of a message; blocks that are not text are given as JSON."""
+    content = message.content
+    if isinstance(content, str):
+        return content
+    return "\n".join(_block(block) for block in content)
+
+
+def _block(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+        return str(block["text"])
+    return json.dumps(block, ensure_ascii=False, default=str, sort_keys=True)
+
+
+def note(text: str) -> HumanMessage:
+    """A message of the guard's to the model."""
+    return HumanMessage(text, name=prompts.NAME)
+
+
+def newest_word(messages: Sequence[BaseMessage]) -> HumanMessage | None:
+    """What a person said after the newest reply of the model, if anything.
+
+    Notes of the guard and summaries that stand in for a compacted past are no words
+    of a person's.
+    """
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            return None
+        if isinstance(message, HumanMessage) and not _made(message):
+            return message
+    return None
+
+
+def _made(message: HumanMessage) -> bool:
+    source = message.additional_kwargs.get("lc_source")
+    return message.name == prompts.NAME or source == "summarization"
+
+
+def newest_reply(
+    messages: Sequence[AnyMessage],
+) -> tuple[AIMessage | None, list[ToolMessage]]:
+    """The newest reply of the model, and the results that follow it in order."""
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            return message, results[::-1]
+        if isinstance(message, ToolMessage):
+            results.append(message)
+    return None, []
+
+
+def pair(
+    reply: AIMessage, results: Iterable[ToolMessage]
+) -> list[tuple[Any, ToolMessage | None]]:
+    """Each call of `reply` with its result, where there is one yet.
+
+    Ids may be used twice or be missing: a result is taken once, in order.
+    """
+    left = list(results)
+    out: list[tuple[Any, ToolMessage | None]] = []
+    for call in reply.tool_calls:
+        found = next((m for m in left if m.tool_call_id == (call["id"] or "")), None)
+        if found is not None:
+            left.remove(found)
+        out.append((call, found))
+    return out
+
+
+def tokens_of(reply: AIMessage) -> Tokens | None:
+    """What the model call took, where the provider said so."""
+    usage = reply.usage_metadata
+    if not usage:
+        return None
+    details = usage.get("input_token_details") or {}
+    return Tokens(
+        input=usage["input_tokens"],
+        output=usage["output_tokens"],
+        cached=details.get("cache_read") or 0,
+    )
+
+
+def turn_of(
+    reply: AIMessage,
+    results: Iterable[ToolMessage],
+    tools: Mapping[str, BaseTool],
+    **known: Any,
+) -> Turn:
+    """The turn that a reply and its results make.
+
+    Args:
+        reply: The model's reply.
+        results: The results of its calls; a call without one was cut off.
+        tools: The tools by name, for their defaults and what they say of themselves.
+        known: What the adapter measured: `model`, `tokens`, `cost`, `seconds`, `agent`.
+    """
+    pairs = pair(reply, results)
+    marks = [_mark(result) for _, result in pairs]
+    steps = tuple(
+        step_of(call, result, mark, tools.get(call["name"]))
+        for (call, result), mark in zip(pairs, marks, strict=True)
+    )
+    nested = tuple(_nested(n) for mark in marks for n in mark.get("nested", ()))
+    return Turn(text=text_of(reply), steps=steps, nested=nested, **known)
+
+
+def _mark(result: ToolMessage | None) -> Mapping[str, Any]:
+    mark = result.response_metadata.get(MARK) if result is not None else None
+    return mark if isinstance(mark, Mapping) else {}
+
+
+def _nested(data: Mapping[str, Any]) -> Nested:
+    return Nested(
+        model_calls=data["model_calls"],
+        tokens=Tokens(input=data["input"], output=data["output"]),
+        cost=data.get("cost"),
+    )
+
+
+def step_of(
+    call: Mapping[str, Any],
+    result: ToolMessage | None,
+    mark: Mapping[str, Any],
+    tool: BaseTool | None,
+) -> Step:
+    """One call with its result as a `Step`."""
+    return Step(
+        tool=call["name"],
+        args={**defaults(tool), **(call["args"] or {})},
+        result=prompts.no_result() if result is None else text_of(result),
+        error=True if result is None or result.status == "error" else None,
+        id=call["id"] or "",
+        seconds=mark.get("seconds"),
+        blocked=bool(mark.get("blocked")),
+        state=mark.get("state"),
+        role=role_of(tool),
+    )
+
+
+def defaults(tool: BaseTool | None) -> dict[str, Any]:
+    """What a tool's own schema fills in where an argument is left out."""
+    schema = tool.args_schema if tool is not None else None
+    return _defaults(schema) if isinstance(schema, type) else {}
+
+
+@lru_cache(maxsize=1024)
+def _defaults(schema: type) -> dict[str, Any]:
+    model_fields: Mapping[str, Any] = getattr(schema, "model_fields", {})
+    return {
+        name: field.default
+        for name, field in model_fields.items()
+        if isinstance(field.default, bool | int | float | str)
+    }
+
+
+_ROLES = frozenset(get_args(Role))
+
+
+def role_of(tool: BaseTool | None) -> Role | None:
+    """What a tool says of itself: a tag, or the hints of the MCP specification.
+
+    Source: the `ToolAnnotations` of the Model Context Protocol, which
+    langchain-mcp-adapters puts into `metadata`.
+    """
+    if tool is None:
+        return None
+    named = next((tag for tag in tool.tags or () if tag in _ROLES), None)
+    if named:
+        return named  # type: ignore[return-value]  # checked against the literal
+    hints = tool.metadata or {}
+    if hints.get("readOnlyHint") is True:
+        return "read"
+    if hints.get("destructiveHint") is True or hints.get("readOnlyHint") is False:
+        return "write"
+    return None

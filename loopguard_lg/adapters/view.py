@@ -1,0 +1,103 @@
+"""What the model is shown: a filtered copy of the messages, never a changed state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from loopguard_lg import prompts
+from loopguard_lg.adapters.messages import note, pair
+
+_REASONING = frozenset({"thinking", "redacted_thinking", "reasoning"})
+
+
+def without(
+    messages: Sequence[AnyMessage], hidden: Iterable[Sequence[Any]]
+) -> list[AnyMessage]:
+    """The messages without the turns that were gone back over.
+
+    Args:
+        messages: As they are in the state.
+        hidden: Ranges as (id of the last message before, id of the last one in it,
+            text that stands in their place). Only replies and results are left out,
+            what a person said stays. A start that is gone (compacted) is the
+            beginning; a range whose end is gone is over.
+    """
+    out = list(messages)
+    for start, end, text in hidden:
+        at = {message.id: n for n, message in enumerate(out)}
+        if end not in at:
+            continue
+        first, last = at.get(start, -1) + 1, at[end] + 1
+        kept = [m for m in out[first:last] if not isinstance(m, AIMessage | ToolMessage)]
+        out[first:last] = [*kept, note(text)]
+    return out
+
+
+def answered(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages with every call answered directly after its reply.
+
+    A cancelled run leaves calls without results, which providers refuse.
+    """
+    out: list[AnyMessage] = []
+    for n, message in enumerate(messages):
+        out.append(message)
+        if isinstance(message, AIMessage) and message.tool_calls:
+            results = _following(messages, n)
+            if len(results) < len(message.tool_calls):
+                out.extend(_missing(message, results))
+    return out
+
+
+def _following(messages: Sequence[AnyMessage], at: int) -> list[ToolMessage]:
+    results: list[ToolMessage] = []
+    for message in messages[at + 1 :]:
+        if not isinstance(message, ToolMessage):
+            break
+        results.append(message)
+    return results
+
+
+def _missing(reply: AIMessage, results: list[ToolMessage]) -> list[ToolMessage]:
+    return [
+        ToolMessage(
+            prompts.no_result(),
+            name=call["name"],
+            tool_call_id=call["id"] or "",
+            status="error",
+        )
+        for call, found in pair(reply, results)
+        if found is None
+    ]
+
+
+def native(messages: Sequence[AnyMessage], model: str | None) -> list[AnyMessage]:
+    """The messages without reasoning blocks that another model than `model` wrote."""
+    return [
+        _plain(message)
+        if isinstance(message, AIMessage)
+        and message.response_metadata.get("model_name") != model
+        else message
+        for message in messages
+    ]
+
+
+def _plain(reply: AIMessage) -> AIMessage:
+    changes: dict[str, Any] = {}
+    if isinstance(reply.content, list):
+        kept = [
+            block
+            for block in reply.content
+            if not (isinstance(block, dict) and block.get("type") in _REASONING)
+        ]
+        if len(kept) < len(reply.content):
+            changes["content"] = kept
+    if "reasoning_content" in reply.additional_kwargs:
+        changes["additional_kwargs"] = {
+            key: value
+            for key, value in reply.additional_kwargs.items()
+            if key != "reasoning_content"
+        }
+    return reply.model_copy(update=changes) if changes else reply

@@ -1,0 +1,276 @@
+"""What a run may spend, what it has spent, and where the two meet.
+
+`Budget` is allowed, `Usage` is spent. A budget is checked before every model call
+and before every tool call of a batch, as far as the amount is known beforehand
+(calls, steps, hand-offs), and after it where it is not (tokens, seconds, dollars):
+those can be passed by what was running when they ran out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from loopguard_lg.errors import PolicyError
+from loopguard_lg.steps import Tokens, Turn
+
+Scope = Literal["run", "thread"]
+"""What a budget spans: one run (until a person speaks again), or the whole thread."""
+
+Used = dict[str, float]
+"""Usage as plain data: amounts by name; a tool's calls are under `tool:<name>`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What is allowed; `None` is no limit.
+
+    Attributes:
+        steps: Turns that called tools; a parallel batch is one.
+        model_calls: Replies of a model, those of agents inside tools included.
+        tool_calls: Executed tool calls, each of a batch for itself.
+        per_tool: Executed calls of single tools, by name.
+        input_tokens: Tokens sent.
+        output_tokens: Tokens received.
+        total_tokens: Both together.
+        seconds: Active time: model calls and tools; waiting for a person is free, and
+            the calls of a batch count as long as the slowest.
+        usd: US dollars. A model without a known price is refused when the run starts,
+            unless `unknown_price="ignore"`.
+        handoffs: Hand-overs from one agent to another.
+        scope: Whether a new user turn starts afresh.
+        warn: Share of a limit at which the agent is told once; 1 for never.
+        unknown_price: What a `usd` budget does about a model without a price.
+    """
+
+    steps: int | None = None
+    model_calls: int | None = None
+    tool_calls: int | None = None
+    per_tool: Mapping[str, int] = field(default_factory=dict)
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    seconds: float | None = None
+    usd: float | None = None
+    handoffs: int | None = None
+    scope: Scope = "run"
+    warn: float = 0.8
+    unknown_price: Literal["refuse", "ignore"] = "refuse"
+
+    def __post_init__(self) -> None:
+        for name, allowed in self.limits():
+            _check_limit(name, allowed)
+        if not 0 < self.warn <= 1:
+            raise PolicyError(f"budget.warn={self.warn!r}: give a share in (0, 1]")
+        _check_choice("scope", self.scope, ("run", "thread"))
+        _check_choice("unknown_price", self.unknown_price, ("refuse", "ignore"))
+
+    def limits(self) -> Iterator[tuple[str, float]]:
+        """The limits that are set, as (name in `Used`, allowed)."""
+        for name in _AMOUNTS:
+            allowed = getattr(self, name)
+            if allowed is not None:
+                yield name, allowed
+        for tool, allowed in self.per_tool.items():
+            yield f"tool:{tool}", allowed
+
+
+def _check_limit(name: str, allowed: float) -> None:
+    number = isinstance(allowed, int | float) and not isinstance(allowed, bool)
+    if not number or not allowed > 0:
+        raise PolicyError(
+            f"budget.{name}={allowed!r}: give a number above 0, or None for no limit"
+        )
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise PolicyError(f"budget.{name}={value!r}: give one of {', '.join(allowed)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens; `cached` is input read from a cache."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    def of(self, tokens: Tokens) -> float:
+        """US dollars for `tokens`."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = tokens.input - tokens.cached
+        total = fresh * self.input + tokens.cached * cached + tokens.output * self.output
+        return total / 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What was spent, in the units of `Budget`.
+
+    Attributes:
+        unpriced: Model calls whose cost is not in `usd`, as no price is known.
+        estimated: Model calls whose tokens were estimated.
+    """
+
+    steps: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    usd: float = 0.0
+    handoffs: int = 0
+    unpriced: int = 0
+    estimated: int = 0
+    per_tool: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    @classmethod
+    def of(cls, used: Mapping[str, float]) -> Usage:
+        """The usage behind plain data."""
+        known = {f.name for f in fields(cls)}
+        amounts: dict[str, Any] = {k: v for k, v in used.items() if k in known}
+        tools = {k[5:]: int(v) for k, v in used.items() if k.startswith("tool:")}
+        return cls(**amounts, per_tool=tools)
+
+
+_AMOUNTS = tuple(
+    f.name
+    for f in fields(Budget)
+    if f.name not in ("per_tool", "scope", "warn", "unknown_price")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exceeded:
+    """A budget that is out: `limit` by name, how much was `spent` of `allowed`."""
+
+    limit: str
+    spent: float
+    allowed: float
+    scope: Scope
+
+    def __str__(self) -> str:
+        spent, allowed = (f"{n:.6g}" for n in (self.spent, self.allowed))
+        return f"the {self.scope}'s budget of {allowed} {self.limit} is used ({spent})"
+
+
+def model_spend(turn: Turn) -> Used:
+    """What the model call of `turn` took, agents inside its tools included."""
+    out: Used = {"model_calls": 1}
+    _add_call(out, turn.tokens, turn.cost)
+    if turn.seconds:
+        out["seconds"] = turn.seconds
+    for inner in turn.nested:
+        out["model_calls"] += inner.model_calls
+        _add_call(out, inner.tokens, inner.cost)
+    return out
+
+
+def _add_call(out: Used, tokens: Tokens | None, cost: float | None) -> None:
+    if tokens is not None:
+        out["input_tokens"] = out.get("input_tokens", 0) + tokens.input
+        out["output_tokens"] = out.get("output_tokens", 0) + tokens.output
+        if tokens.estimated:
+            out["estimated"] = out.get("estimated", 0) + 1
+    if cost is not None:
+        out["usd"] = out.get("usd", 0) + cost
+    else:
+        out["unpriced"] = out.get("unpriced", 0) + 1
+
+
+def tool_spend(turn: Turn, handoffs: int, watched: frozenset[str]) -> Used:
+    """What the calls of `turn` took; `watched` names the tools that are counted."""
+    ran = [step for step in turn.steps if not step.blocked and not step.cached]
+    if not turn.steps:
+        return {}
+    out: Used = {"steps": 1, "tool_calls": len(ran)}
+    slowest = max((step.seconds or 0 for step in ran), default=0)
+    if slowest:
+        out["seconds"] = slowest
+    if handoffs:
+        out["handoffs"] = handoffs
+    for step in ran:
+        if step.tool in watched:
+            out["tool:" + step.tool] = out.get("tool:" + step.tool, 0) + 1
+    return out
+
+
+def add(*parts: Mapping[str, float]) -> Used:
+    """The sum of usages, as a new one."""
+    out: Used = {}
+    for part in parts:
+        for name, amount in part.items():
+            out[name] = out.get(name, 0) + amount
+    return out
+
+
+def spent_of(used: Mapping[str, float], limit: str) -> float:
+    """How much of `limit` is used."""
+    if limit == "total_tokens":
+        return used.get("input_tokens", 0) + used.get("output_tokens", 0)
+    return used.get(limit, 0)
+
+
+def exceeded(
+    budgets: tuple[Budget, ...], used: Mapping[str, Mapping[str, float]]
+) -> Exceeded | None:
+    """The first budget that is out, wider scope first; checked before a model call."""
+    for budget in sorted(budgets, key=lambda b: b.scope == "run"):
+        for limit, allowed in budget.limits():
+            spent = spent_of(used[budget.scope], limit)
+            if spent >= allowed and not limit.startswith("tool:"):
+                return Exceeded(
+                    limit=limit, spent=spent, allowed=allowed, scope=budget.scope
+                )
+    return None
+
+
+def refuses_call(
+    budgets: tuple[Budget, ...],
+    used: Mapping[str, Mapping[str, float]],
+    tool: str,
+    before: int,
+    before_same: int,
+) -> Exceeded | None:
+    """The budget that has no room for a call of `tool`, checked before it.
+
+    Args:
+        budgets: What is allowed.
+        used: What was spent by scope, as it was before the batch.
+        tool: The tool to be called.
+        before: Calls that stand before this one in its batch.
+        before_same: Those of them that call the same tool.
+    """
+    ahead = {"tool_calls": before, f"tool:{tool}": before_same}
+    for budget in budgets:
+        for limit, allowed in budget.limits():
+            if limit in ("steps", "model_calls", "handoffs"):
+                continue
+            if limit.startswith("tool:") and limit not in ahead:
+                continue
+            spent = spent_of(used[budget.scope], limit) + ahead.get(limit, 0)
+            if spent >= allowed:
+                return Exceeded(
+                    limit=limit, spent=spent, allowed=allowed, scope=budget.scope
+                )
+    return None
+
+
+def warnings(
+    budgets: tuple[Budget, ...], used: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    """Names of the limits of which more than the warning share is used."""
+    return [
+        f"{budget.scope}:{limit}"
+        for budget in budgets
+        for limit, allowed in budget.limits()
+        if budget.warn < 1
+        and spent_of(used[budget.scope], limit) >= budget.warn * allowed
+    ]

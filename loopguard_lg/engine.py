@@ -1,0 +1,320 @@
+"""What it means: `decide`, a pure function from what happened to what to do.
+
+    verdict, memory = decide(policy, memory, event)
+
+No clock, no I/O, no randomness: a live run, a resumed run and the replay of its
+recording give the same verdicts. A fault in a detector or a progress signal costs that
+one its vote and is named in `Verdict.faults`; it never costs the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from loopguard_lg import budgets, ladder, memory as memories, scratchpad
+from loopguard_lg.budgets import Exceeded
+from loopguard_lg.detectors import arbiter
+from loopguard_lg.digests import call_digest
+from loopguard_lg.findings import Finding
+from loopguard_lg.history import History
+from loopguard_lg.ladder import Escalate, Reflect
+from loopguard_lg.memory import Memory
+from loopguard_lg.policy import Policy
+from loopguard_lg.steps import Event, Human, Progress, Turn
+
+Action: TypeAlias = Literal["continue", "reflect", "escalate", "exit"]
+"""What is to be done next."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the guard decided on one event.
+
+    Attributes:
+        action: What is to be done before the next model call.
+        i: The turn it is about.
+        rung: Where the ladder stands now, 0 at its foot.
+        finding: The one finding that counts, where there is one.
+        findings: All findings of this turn, those of shadowed detectors included.
+        exceeded: The budget that is out, where one is.
+        warnings: Limits of which the warning share has just been passed.
+        progress: The turn moved the task.
+        good: The run may come back to this point: progress, and nothing open.
+        recovered: The ladder has just come down to its foot.
+        faults: What failed inside the guard, as (where, error).
+    """
+
+    action: Action = "continue"
+    i: int = 0
+    rung: int = 0
+    finding: Finding | None = None
+    findings: tuple[Finding, ...] = ()
+    exceeded: Exceeded | None = None
+    warnings: tuple[str, ...] = ()
+    progress: bool = False
+    good: bool = False
+    recovered: bool = False
+    faults: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a call is not executed: it is held as part of a loop, or a budget is out."""
+
+    held: str | None = None
+    exceeded: Exceeded | None = None
+
+
+def decide(
+    policy: Policy, memory: Mapping[str, Any] | None, event: Event
+) -> tuple[Verdict, Memory]:
+    """What to do after `event`, and the memory after it.
+
+    Args:
+        policy: The settings.
+        memory: What `decide` returned last, or `None` or `{}` on a new thread. It is
+            not changed.
+        event: What happened.
+    """
+    before = memories.load(memory)
+    faults: list[tuple[str, str]] = []
+    history = _guard(faults, "history", lambda: _seen(policy, before, event, faults))
+    after = {**before, "history": history.dump()} if history else dict(before)
+    past = history or History.load({})
+    if isinstance(event, Turn):
+        after["used"] = _charged(policy, before["used"], event, past)
+        verdict = _judge(policy, before, after, event, past, faults)
+    else:
+        if isinstance(event, Human):
+            _new_word(after, event)
+        verdict = _settled(policy, before, after, past)
+    return _closed(policy, after, verdict, faults)
+
+
+def _guard(
+    faults: list[tuple[str, str]], where: str, call: Callable[[], T]
+) -> T | None:
+    try:
+        return call()
+    except Exception as error:  # a fault in a part must not end the run
+        faults.append((where, f"{type(error).__name__}: {error}"[:200]))
+        return None
+
+
+def _seen(
+    policy: Policy, memory: Memory, event: Event, faults: list[tuple[str, str]]
+) -> History:
+    history = History.load(memory["history"]).push(event, policy.tools)
+    if not isinstance(event, Turn) or history.progress:
+        return history
+    if event.progress or _signalled(policy, event, faults):
+        return history.push(Progress(i=history.i), policy.tools)
+    return history
+
+
+def _signalled(policy: Policy, turn: Turn, faults: list[tuple[str, str]]) -> bool:
+    for signal in policy.progress:
+        name = getattr(signal, "__name__", type(signal).__name__)
+        if _guard(faults, name, partial(signal, turn)):
+            return True
+    return False
+
+
+def _charged(
+    policy: Policy, used: Memory, turn: Turn, history: History
+) -> dict[str, budgets.Used]:
+    handoffs = sum(1 for seen in history.now if seen.role == "handoff")
+    spend = budgets.add(
+        budgets.model_spend(turn),
+        budgets.tool_spend(turn, handoffs, policy.watched_tools),
+    )
+    return {scope: budgets.add(amounts, spend) for scope, amounts in used.items()}
+
+
+def _new_word(after: Memory, event: Human) -> None:
+    after["ladder"] = {}
+    if not event.answer:
+        after["used"] = {**after["used"], "run": {}}
+        after["warned"] = [w for w in after["warned"] if not w.startswith("run:")]
+
+
+def _judge(
+    policy: Policy,
+    before: Memory,
+    after: Memory,
+    turn: Turn,
+    history: History,
+    faults: list[tuple[str, str]],
+) -> Verdict:
+    findings = _findings(policy, history, faults)
+    finding = _blocked(before["ladder"], turn, history) or _guard(
+        faults, "arbiter", lambda: _chosen(policy, findings, history)
+    )
+    after["pad"] = _noted(after["pad"], turn, history)
+    state = finding and ladder.climb(
+        policy.ladder, before["ladder"], finding, history.i
+    )
+    if not (finding and state):
+        return _settled(policy, before, after, history, finding, findings)
+    after["ladder"] = state
+    after["pad"] = _ruled_out(after["pad"], policy, state, finding)
+    return Verdict(
+        action=_action(policy, state),
+        i=history.i,
+        rung=state["rung"],
+        finding=finding,
+        findings=findings,
+        progress=history.progress,
+    )
+
+
+def _findings(
+    policy: Policy, history: History, faults: list[tuple[str, str]]
+) -> tuple[Finding, ...]:
+    found = []
+    for detector in policy.detectors:
+        try:
+            finding = detector.observe(history)
+        except Exception as error:  # fail open: this detector has no vote
+            faults.append((detector.kind, f"{type(error).__name__}: {error}"[:200]))
+            continue
+        if finding is not None:
+            found.append(finding)
+    return tuple(found)
+
+
+def _chosen(
+    policy: Policy, findings: tuple[Finding, ...], history: History
+) -> Finding | None:
+    acting = [f for f in findings if f.kind not in policy.shadowed]
+    return arbiter(acting, history) if acting else None
+
+
+def _blocked(state: Memory, turn: Turn, history: History) -> Finding | None:
+    """A held call that was asked for again is a trigger by itself."""
+    tools = [step.tool for step in turn.steps if step.blocked]
+    if not tools or not state.get("rung"):
+        return None
+    return Finding(
+        kind=state["kind"],
+        steps=(state["at"], history.i),
+        count=1,
+        threshold=1,
+        detail=f"`{tools[0]}` was called again the same way after it was held back",
+        key=state["key"],
+        tool=tools[0],
+    )
+
+
+def _action(policy: Policy, state: Memory) -> Action:
+    rung = policy.ladder.at(state["rung"])
+    if isinstance(rung, Reflect):
+        return "reflect"
+    return "escalate" if isinstance(rung, Escalate) else "exit"
+
+
+def _settled(
+    policy: Policy,
+    before: Memory,
+    after: Memory,
+    history: History,
+    finding: Finding | None = None,
+    findings: tuple[Finding, ...] = (),
+) -> Verdict:
+    progress = history.progress and finding is None
+    held = set(after["ladder"].get("holds", ()))
+    acted = any(s.changed and s.ok and s.call not in held for s in history.now)
+    after["ladder"] = ladder.settle(after["ladder"], progress=progress, acted=acted)
+    rung = after["ladder"].get("rung", 0)
+    return Verdict(
+        i=history.i,
+        rung=rung,
+        finding=finding,
+        findings=findings,
+        progress=progress,
+        good=progress and not rung,
+        recovered=bool(before["ladder"].get("rung")) and not rung,
+    )
+
+
+def _noted(pad: scratchpad.Pad, turn: Turn, history: History) -> scratchpad.Pad:
+    for step, seen in zip(turn.steps, history.now, strict=False):
+        if step.blocked:
+            continue
+        call = scratchpad.describe(step.tool, step.args)
+        if seen.changed and seen.ok:
+            pad = scratchpad.add(pad, "writes", call, scratchpad.quote(step.result, 60))
+        else:
+            pad = scratchpad.tried(pad, seen.call, call, step.result)
+    return pad
+
+
+def _ruled_out(
+    pad: scratchpad.Pad, policy: Policy, state: Memory, finding: Finding
+) -> scratchpad.Pad:
+    tried = pad.get("tried", {})
+    for digest in finding.holds[:2]:
+        entry = tried.get(scratchpad.name(digest))
+        if entry:
+            pad = scratchpad.add(pad, "ruled", entry[0], f"{entry[1]}x, {entry[2]}")
+    if isinstance(policy.ladder.at(state["rung"]), Escalate):
+        pad = scratchpad.add(pad, "branches", scratchpad.quote(finding.detail, 90))
+    return pad
+
+
+def _closed(
+    policy: Policy, after: Memory, verdict: Verdict, faults: list[tuple[str, str]]
+) -> tuple[Verdict, Memory]:
+    changes: dict[str, Any] = {"faults": tuple(faults)}
+    out = budgets.exceeded(policy.budgets, after["used"])
+    if out is not None:
+        changes |= {"action": "exit", "exceeded": out}
+    passed = budgets.warnings(policy.budgets, after["used"])
+    changes["warnings"] = tuple(w for w in passed if w not in after["warned"])
+    after["warned"] = [*after["warned"], *changes["warnings"]]
+    if faults:
+        counts = dict(after["faults"])
+        for where, _ in faults:
+            counts[where] = counts.get(where, 0) + 1
+        after["faults"] = dict(list(counts.items())[:16])
+    after["pad"] = scratchpad.capped(after["pad"])
+    return replace(verdict, **changes), after
+
+
+def admit(
+    policy: Policy,
+    memory: Mapping[str, Any] | None,
+    tool: str,
+    args: Mapping[str, Any],
+    *,
+    before: int = 0,
+    before_same: int = 0,
+    spend: budgets.Used | None = None,
+) -> Refusal | None:
+    """Whether a call may be executed: `None`, or why not.
+
+    Args:
+        policy: The settings.
+        memory: As it was before the batch that the call is part of.
+        tool: The tool to be called.
+        args: Its arguments.
+        before: Calls that stand before this one in its batch.
+        before_same: Those of them that call the same tool.
+        spend: What the model call that asked for the batch took.
+    """
+    now = memories.load(memory)
+    used = now["used"]
+    if spend:
+        used = {scope: budgets.add(amounts, spend) for scope, amounts in used.items()}
+    out = budgets.refuses_call(policy.budgets, used, tool, before, before_same)
+    if out is not None:
+        return Refusal(exceeded=out)
+    held = now["ladder"].get("holds")
+    if held and call_digest(tool, args, policy.tools) in held:
+        return Refusal(held=now["ladder"].get("kind", "repeat"))
+    return None

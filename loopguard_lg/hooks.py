@@ -1,0 +1,68 @@
+"""Observers: who is told what the guard saw and did.
+
+An observer is called with a `GuardEvent` after the fact. What it raises is logged and
+swallowed: an observer can never break a run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from loopguard_lg.engine import Verdict
+from loopguard_lg.steps import Event
+
+logger = logging.getLogger("loopguard_lg")
+
+Name: TypeAlias = Literal[
+    "seen",
+    "detected",
+    "reflected",
+    "escalated",
+    "blocked",
+    "asked",
+    "exited",
+    "recovered",
+    "budget_warned",
+    "faulted",
+]
+"""The closed list of events; `seen` is sent for every event that is fed to the engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardEvent:
+    """One thing that the guard saw or did.
+
+    Attributes:
+        name: What happened.
+        thread: The thread, where there is one, else the run.
+        agent: Who acts.
+        event: What the engine was fed.
+        verdict: What it decided.
+        text: What was said to the model or the person.
+    """
+
+    name: Name
+    thread: str
+    agent: str
+    event: Event | None
+    verdict: Verdict
+    text: str = ""
+
+
+class Observer(Protocol):
+    """Is told of every `GuardEvent`."""
+
+    def __call__(self, event: GuardEvent, /) -> object:
+        """Take note of `event`; its answer is ignored."""
+
+
+def notify(observers: Iterable[Observer], event: GuardEvent) -> None:
+    """Tell every observer; what one raises is logged and does not reach the run."""
+    for observer in observers:
+        try:
+            observer(event)
+        except Exception:
+            logger.exception("an observer failed on %s", event.name)

@@ -1,0 +1,159 @@
+"""What is done about a loop: a ladder of rungs, climbed by triggers.
+
+A first trigger reflects, the next one escalates, the last one leaves. Progress takes
+a rung down again. State is plain data:
+
+    {"rung": 0.., "key": int, "kind": str, "at": turn of the last intervention,
+     "told": keys reflected on, "holds": blocked calls, "left": turns of escalation,
+     "branch": escalations so far, "count": interventions in this run}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from loopguard_lg.errors import PolicyError
+from loopguard_lg.findings import Finding
+
+_TOLD = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reflect:
+    """Say what was seen and ask for another action, once for each loop.
+
+    Attributes:
+        tokens: Most tokens of the message, the scratchpad included.
+    """
+
+    tokens: int = 500
+
+    def __post_init__(self) -> None:
+        _positive("Reflect.tokens", self.tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Escalate:
+    """Go back to the last good point and go on from there with a stronger model.
+
+    Attributes:
+        model: A chat model or a model string; `None` goes back with the same model.
+        turns: Most turns of the stronger model; progress ends it earlier.
+    """
+
+    model: Any = None
+    turns: int = 5
+
+    def __post_init__(self) -> None:
+        _positive("Escalate.turns", self.turns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """End the run with what there is: partial result, reason, exit report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskUser:
+    """Ask a person, by an interrupt; `fallback` where nothing can be resumed."""
+
+    fallback: GiveUp = field(default_factory=GiveUp)
+
+
+Rung: TypeAlias = Reflect | Escalate | AskUser | GiveUp
+"""One reaction; the first trigger takes the first one."""
+
+
+def _positive(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PolicyError(f"{name}={value!r}: give a whole number of at least 1")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Ladder:
+    """Rungs in the order in which they are climbed; the last one is an exit.
+
+    Attributes:
+        rungs: The rungs.
+        most: Interventions in one run after which the next trigger is the exit,
+            so that an agent that moves a little after each can't go on for ever.
+    """
+
+    rungs: tuple[Rung, ...]
+    most: int
+
+    def __init__(self, *rungs: Rung, most: int = 8) -> None:
+        _positive("Ladder.most", most)
+        ends = [isinstance(rung, AskUser | GiveUp) for rung in rungs]
+        if not ends or not ends[-1] or any(ends[:-1]):
+            raise PolicyError(
+                f"Ladder({', '.join(type(r).__name__ for r in rungs)}): the last rung, "
+                "and only that, must be AskUser() or GiveUp()"
+            )
+        object.__setattr__(self, "rungs", rungs)
+        object.__setattr__(self, "most", most)
+
+    def at(self, rung: int) -> Rung | None:
+        """The rung by number, from 1; `None` at the foot of the ladder."""
+        return self.rungs[rung - 1] if rung else None
+
+
+State: TypeAlias = dict[str, Any]
+
+
+def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | None:
+    """The state after a trigger at turn `i`; `None` where it is not a new trigger.
+
+    Evidence that an intervention has answered already does not count: it takes
+    `finding.again` turns newer than that.
+    """
+    rung = state.get("rung", 0)
+    fresh = sum(1 for step in finding.steps if step > state.get("at", -1))
+    if rung and fresh < finding.again:
+        return None
+    last = len(ladder.rungs)
+    count = state.get("count", 0) + 1
+    up = last if count > ladder.most else min(rung + 1, last)
+    if up < last and finding.key in state.get("told", ()) and _reflects(ladder, up):
+        up += 1
+    told = [*state.get("told", ()), finding.key][-_TOLD:]
+    on = ladder.at(up)
+    climbs = isinstance(on, Escalate)
+    return {
+        "rung": up,
+        "key": finding.key,
+        "kind": finding.kind,
+        "at": i,
+        "told": told,
+        "holds": sorted({*state.get("holds", ()), *finding.holds})[:_TOLD],
+        "left": on.turns if isinstance(on, Escalate) else 0,
+        "branch": state.get("branch", 0) + climbs,
+        "count": count,
+    }
+
+
+def _reflects(ladder: Ladder, rung: int) -> bool:
+    return isinstance(ladder.at(rung), Reflect)
+
+
+def settle(state: State, *, progress: bool, acted: bool) -> State:
+    """The state after a turn without a trigger.
+
+    Args:
+        state: The state before.
+        progress: The turn moved the task: one rung down, escalation ends.
+        acted: The turn changed the world by a call that is not held: what was tried
+            in vain before may work now, so held calls are let go.
+    """
+    if not state.get("rung"):
+        return state
+    out = {**state, "left": max(0, state.get("left", 0) - 1)}
+    if acted:
+        out["holds"] = []
+    if progress:
+        out["rung"] = state["rung"] - 1
+        out["left"] = 0
+        if not out["rung"]:
+            out["holds"] = []
+    return out

@@ -1,0 +1,106 @@
+"""What the engine remembers: bounded, versioned, plain data.
+
+Memory lives in a channel of the graph's state. It holds digests, counters and the
+capped scratchpad, never whole texts, and is as large after 100,000 steps as after
+200:
+
+    {"version": 1, "rev": writes so far, "history": {...}, "ladder": {...},
+     "used": {"run": {...}, "thread": {...}}, "pad": {...}, "warned": [...],
+     "faults": {detector: times}, "host": what the adapter keeps for itself}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from loopguard_lg import budgets, scratchpad
+
+Memory: TypeAlias = dict[str, Any]
+
+VERSION = 1
+
+
+def fresh() -> Memory:
+    """The memory of a thread that has not run yet."""
+    return {
+        "version": VERSION,
+        "rev": 0,
+        "history": {},
+        "ladder": {},
+        "used": {"run": {}, "thread": {}},
+        "pad": {},
+        "warned": [],
+        "faults": {},
+        "host": {},
+    }
+
+
+def load(data: Any) -> Memory:
+    """The memory behind stored data, whoever wrote it; never raises.
+
+    Data of another version, or broken data, keeps what can be trusted (counts, so
+    that budgets still hold, and the scratchpad) and starts afresh with the rest.
+    """
+    if not isinstance(data, Mapping) or not data:
+        return fresh()
+    if data.get("version") == VERSION and all(
+        isinstance(data.get(key), type(value)) for key, value in _SHAPE.items()
+    ):
+        return dict(data)
+    kept = fresh()
+    used = data.get("used")
+    for scope in ("run", "thread"):
+        kept["used"][scope] = _numbers(
+            used.get(scope) if isinstance(used, Mapping) else None
+        )
+    return kept
+
+
+_SHAPE = fresh()
+
+
+def _numbers(used: Any) -> dict[str, float]:
+    if not isinstance(used, Mapping):
+        return {}
+    return {
+        str(name): amount
+        for name, amount in used.items()
+        if isinstance(amount, int | float) and not isinstance(amount, bool)
+    }
+
+
+def fold(left: Any, right: Any) -> Memory:
+    """The reducer of the guard's channel: the value after a write.
+
+    A write is `{"base": rev it was made from, "set": memory, "spend": used}`. Where
+    another writer of the same step was first, its memory stays and the counts,
+    the writes made and the ruled-out calls of this one are added, so that no count
+    is lost. Anything else than a write replaces the value.
+    """
+    if not isinstance(right, Mapping) or "set" not in right:
+        return load(right)
+    current = load(left)
+    new: Memory = {**right["set"], "rev": current["rev"] + 1}
+    if right.get("base") == current["rev"]:
+        return new
+    spend = right.get("spend", {})
+    return {
+        **current,
+        "rev": current["rev"] + 1,
+        "used": {
+            scope: budgets.add(used, spend) for scope, used in current["used"].items()
+        },
+        "pad": scratchpad.merge(current["pad"], new.get("pad", {})),
+    }
+
+
+def write(before: Memory, after: Memory) -> Memory:
+    """The write for `fold` that takes the channel from `before` to `after`."""
+    old, new = before["used"]["thread"], after["used"]["thread"]
+    spend = {name: amount - old.get(name, 0) for name, amount in new.items()}
+    return {
+        "base": before["rev"],
+        "set": after,
+        "spend": {name: amount for name, amount in spend.items() if amount},
+    }

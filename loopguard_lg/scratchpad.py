@@ -1,0 +1,130 @@
+"""What was tried, what is ruled out, what is known: it outlives the context.
+
+The scratchpad is the one place where texts are kept. They are short, quoted, one
+line each, with secrets masked, and the whole is capped in bytes, so that it lives in
+the graph's state and is never in the way. State is plain data:
+
+    {"tried": {digest: [call, times, outcome]}, "ruled": [[call, reason]],
+     "facts": [text], "writes": [[call, receipt]], "branches": [text]}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Pad: TypeAlias = dict[str, Any]
+
+BYTES = 2_400
+"""Most bytes of text in a scratchpad, over all its parts."""
+
+_MOST = {"tried": 8, "ruled": 6, "facts": 6, "writes": 8, "branches": 4}
+_SECRET = re.compile(
+    r"pass(word|wd|phrase)?$|secret|token|api_?key|authori[sz]ation|credential|cookie",
+    re.I,
+)
+_BEARER = re.compile(
+    r"\b(?:bearer\s+|sk-|ghp_|xox[bp]-|AKIA)[\w.\-/+=]{8,}|\beyJ[\w-]{10,}\.[\w.-]+",
+    re.I,
+)
+
+
+def quote(text: str, limit: int) -> str:
+    """`text` from outside as one short line of data, secrets masked."""
+    flat = " ".join(text[: limit * 4].split())
+    flat = _BEARER.sub("***", "".join(c for c in flat if c.isprintable()))
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def describe(tool: str, args: Mapping[str, Any], limit: int = 90) -> str:
+    """A call in one short line: `search(query="x")`."""
+    parts = [
+        f"{key}={'***' if _SECRET.search(str(key)) else _value(value)}"
+        for key, value in sorted(args.items(), key=lambda item: str(item[0]))
+    ]
+    return quote(f"{tool}({', '.join(parts)})", limit)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value[:200], ensure_ascii=False)
+    if isinstance(value, bool | int | float) or value is None:
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False, default=str, sort_keys=True)[:200]
+
+
+def name(digest: int) -> str:
+    """The key of a call's digest in `tried`."""
+    return format(digest & (2**64 - 1), "x")
+
+
+def tried(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
+    """With one more try of a call; the same call is counted, not listed again."""
+    key = name(digest)
+    entries = dict(pad.get("tried", {}))
+    times = entries.pop(key, ["", 0, ""])[1] + 1
+    entries[key] = [call, times, quote(outcome, 60)]
+    return {**pad, "tried": dict(list(entries.items())[-_MOST["tried"] :])}
+
+
+def add(pad: Pad, part: str, *texts: str) -> Pad:
+    """With one more entry in `facts`, `branches`, `ruled` or `writes`."""
+    entry: Any = texts[0] if len(texts) == 1 else list(texts)
+    kept = [old for old in pad.get(part, []) if old != entry]
+    return {**pad, part: [*kept, entry][-_MOST[part] :]}
+
+
+def capped(pad: Pad, limit: int = BYTES) -> Pad:
+    """Cut down to `limit` bytes, the oldest and least needed entries first."""
+    size = len(json.dumps(pad, ensure_ascii=False).encode("utf-8", "replace"))
+    out = pad
+    for part in ("tried", "branches", "facts", "ruled", "writes"):
+        while size > limit and out.get(part):
+            entries = out[part]
+            rest: Any = (
+                dict(list(entries.items())[1:])
+                if isinstance(entries, dict)
+                else entries[1:]
+            )
+            out = {**out, part: rest}
+            size = len(json.dumps(out, ensure_ascii=False).encode("utf-8", "replace"))
+    return out
+
+
+def merge(left: Pad, right: Pad) -> Pad:
+    """What two writers of one step know together."""
+    out = dict(left)
+    for part, entries in right.items():
+        if isinstance(entries, dict):
+            out[part] = {**out.get(part, {}), **entries}
+        else:
+            fresh = [entry for entry in entries if entry not in out.get(part, [])]
+            out[part] = [*out.get(part, []), *fresh][-_MOST[part] :]
+    return capped(out)
+
+
+def render(pad: Pad, tokens: int = 400) -> str:
+    """The scratchpad for a model, in at most `tokens` tokens (four bytes each).
+
+    What matters most comes first, so that a small cap cuts the rest.
+    """
+    lines = [
+        *(f"- done, not undone: {c} -> {r}" for c, r in pad.get("writes", [])),
+        *(f"- ruled out: {c} ({why})" for c, why in pad.get("ruled", [])),
+        *(f"- known: {fact}" for fact in pad.get("facts", [])),
+        *(f"- branch left: {branch}" for branch in pad.get("branches", [])),
+        *(
+            f"- tried {times}x: {call} -> {outcome or 'nothing'}"
+            for call, times, outcome in reversed(list(pad.get("tried", {}).values()))
+        ),
+    ]
+    room = tokens * 4
+    kept: list[str] = []
+    for line in lines:
+        room -= len(line.encode("utf-8", "replace")) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept)

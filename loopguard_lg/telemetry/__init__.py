@@ -1,0 +1,1 @@
+"""What a run cost and how it went, for the outside."""
