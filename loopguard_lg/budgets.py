@@ -101,7 +101,9 @@ class Price:
         """US dollars for `tokens`."""
         cached = self.input if self.cached is None else self.cached
         fresh = tokens.input - tokens.cached
-        total = fresh * self.input + tokens.cached * cached + tokens.output * self.output
+        total = (
+            fresh * self.input + tokens.cached * cached + tokens.output * self.output
+        )
         return total / 1_000_000
 
 

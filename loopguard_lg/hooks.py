@@ -28,7 +28,7 @@ Name: TypeAlias = Literal[
     "budget_warned",
     "faulted",
 ]
-"""The closed list of events; `seen` is sent for every event that is fed to the engine."""
+"""The closed list of events; `seen` is sent for every event fed to the engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

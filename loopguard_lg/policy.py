@@ -105,36 +105,49 @@ class Policy:
         return frozenset(tool for budget in self.budgets for tool in budget.per_tool)
 
     @cached_property
+    def counts_tokens(self) -> bool:
+        """Whether a budget depends on tokens, so that they are worth an estimate."""
+        needs = {"input_tokens", "output_tokens", "total_tokens", "usd"}
+        return any(needs & {n for n, _ in budget.limits()} for budget in self.budgets)
+
+    @cached_property
     def shadowed(self) -> frozenset[str]:
         """Kinds of the detectors that only watch."""
         return frozenset(d.kind for d in self.detectors if d.shadow)
 
 
 def _check(policy: Policy) -> None:
-    kinds = [getattr(detector, "kind", None) for detector in policy.detectors]
+    _check_kinds([getattr(d, "kind", None) for d in policy.detectors])
+    _check_type("ladder", policy.ladder, Ladder)
+    for at, budget in enumerate(policy.budgets):
+        _check_type(f"budget[{at}]", budget, Budget)
+    for tool, settings in policy.tools.items():
+        _check_type(f"tools[{tool!r}]", settings, ToolPolicy)
+    for model, price in policy.prices.items():
+        _check_type(f"prices[{model!r}]", price, Price)
+    _check_choice("tool_errors", policy.tool_errors, ("raise", "return"))
+    for name in policy.leave_tools:
+        _check_choice("leave_tools", name, ("give_up", "ask_user"))
+
+
+def _check_kinds(kinds: list[Any]) -> None:
     for at, kind in enumerate(kinds):
         if not isinstance(kind, str):
             raise PolicyError(
-                f"detectors[{at}]={policy.detectors[at]!r} is not a detector: give "
-                "one like Repeat(times=3)"
+                f"detectors[{at}] is not a detector: give one like Repeat(times=3)"
             )
         if kind in kinds[:at]:
             raise PolicyError(f"detectors[{at}]: there is a {kind!r} already")
-    for at, budget in enumerate(policy.budgets):
-        if not isinstance(budget, Budget):
-            raise PolicyError(f"budget[{at}]={budget!r} is not a Budget(...)")
-    if not isinstance(policy.ladder, Ladder):
-        raise PolicyError(f"ladder={policy.ladder!r} is not a Ladder(...)")
-    for tool, settings in policy.tools.items():
-        if not isinstance(settings, ToolPolicy):
-            raise PolicyError(f"tools[{tool!r}]={settings!r} is not a ToolPolicy(...)")
-    if policy.tool_errors not in ("raise", "return"):
-        raise PolicyError(
-            f"tool_errors={policy.tool_errors!r}: give 'raise' or 'return'"
-        )
-    for name in policy.leave_tools:
-        if name not in ("give_up", "ask_user"):
-            raise PolicyError(f"leave_tools: {name!r} is not 'give_up' or 'ask_user'")
+
+
+def _check_type(where: str, value: Any, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise PolicyError(f"{where}={value!r}: give a {wanted.__name__}(...)")
+
+
+def _check_choice(where: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise PolicyError(f"{where}={value!r}: give one of {', '.join(allowed)}")
 
 
 def _ladder(model: Any, end: AskUser | GiveUp) -> Ladder:

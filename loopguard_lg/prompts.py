@@ -21,8 +21,8 @@ NAME = "loopguard"
 _OTHER = {
     "repeat": "act on what that result already says, or get what is missing elsewhere",
     "near_repeat": "act on what you have read already, or look somewhere else",
-    "oscillation": "settle for one of the two and go on from there, or change the plan",
-    "churn": "open or use one of the results you have, or look in another kind of place",
+    "oscillation": "settle for one of the two and go on, or change the plan",
+    "churn": "use one of the results you have, or look in another kind of place",
     "planner": "carry out the first open item of the plan",
     "ping_pong": "answer with what is known instead of handing over again",
     "recurring_error": "find the cause of the error before the next try",
@@ -86,7 +86,9 @@ def _suggestion(finding: Finding, tools: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     quoted = [f"`{name}`" for name in names]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    return (
+        quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    )
 
 
 def _leave(tools: Sequence[str]) -> str:
@@ -111,7 +113,10 @@ def blocked(tool: str, kind: str) -> str:
 
 def refused(tool: str, reason: str) -> str:
     """For the model, as the result of a call for which a budget has no room."""
-    return f"Not executed: {reason}, so `{tool}` was not called. Finish with what you have."
+    return (
+        f"Not executed: {reason}, so `{tool}` was not called. Finish with what you "
+        "have."
+    )
 
 
 def failed(tool: str, error: str) -> str:
@@ -128,6 +133,16 @@ def not_json(tool: str, error: str | None) -> str:
     """For the model, as the result of a call whose arguments can't be read."""
     problem = scratchpad.quote(error, 200) if error else "they are not valid JSON"
     return f"Not executed: the arguments of `{tool}` can't be read: {problem}"
+
+
+def cut_off() -> str:
+    """For the model, as the cause why a call ended early."""
+    return "the budget of seconds is used"
+
+
+def nobody() -> str:
+    """For the model, as the result of `ask_user` where nobody can answer."""
+    return "Nobody can answer here. Decide by yourself, or give up with the reason."
 
 
 def budget_warning(warnings: Sequence[str]) -> str:

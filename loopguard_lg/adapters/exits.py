@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolCall
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 
-from loopguard_lg import prompts, scratchpad
+from loopguard_lg import prompts
 from loopguard_lg.adapters.messages import text_of
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
@@ -24,7 +24,7 @@ def report(
     reason: str,
     detail: str,
     memory: Memory,
-    messages: Sequence[AnyMessage],
+    messages: Sequence[BaseMessage],
     verdict: Verdict | None = None,
 ) -> dict[str, Any]:
     """The machine-readable exit report, plain data.
@@ -59,7 +59,7 @@ def report(
     }
 
 
-def _partial(messages: Sequence[AnyMessage]) -> str:
+def _partial(messages: Sequence[BaseMessage]) -> str:
     for message in reversed(messages):
         if isinstance(message, AIMessage) and (text := text_of(message).strip()):
             return text[:PARTIAL]
@@ -94,7 +94,8 @@ def question(report: dict[str, Any], number: int) -> AIMessage:
 def structured(schema: Any, text: str) -> Any:
     """A structured response of `schema` where the partial result or nothing fits it."""
     validate = getattr(schema, "model_validate", None)
-    for candidate in (_json(text), {}):
+    candidates: tuple[Any, ...] = (_json(text), {})
+    for candidate in candidates:
         if validate is None or candidate is None:
             continue
         try:
@@ -109,8 +110,3 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return None
-
-
-def summary(memory: Memory) -> str:
-    """What is known, for a person who has to decide."""
-    return scratchpad.render(memory["pad"], 300)

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 from langchain_core.messages import (
     AIMessage,
-    AnyMessage,
     BaseMessage,
     HumanMessage,
+    ToolCall,
     ToolMessage,
 )
 from langchain_core.tools import BaseTool
@@ -64,7 +64,7 @@ def _made(message: HumanMessage) -> bool:
 
 
 def newest_reply(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[BaseMessage],
 ) -> tuple[AIMessage | None, list[ToolMessage]]:
     """The newest reply of the model, and the results that follow it in order."""
     results: list[ToolMessage] = []
@@ -91,6 +91,25 @@ def pair(
             left.remove(found)
         out.append((call, found))
     return out
+
+
+def readable(result: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """The reply, with calls that can't be read answered with an error.
+
+    A reply whose only call is broken JSON would end the run without a word: the host
+    sees neither text nor calls in it.
+    """
+    reply, results = newest_reply(result)
+    if reply is None or reply.tool_calls or not reply.invalid_tool_calls:
+        return result
+    calls, answers = [], []
+    for n, bad in enumerate(reply.invalid_tool_calls):
+        name, id_ = bad["name"] or "unknown", bad["id"] or f"{prompts.NAME}_invalid_{n}"
+        calls.append(ToolCall(name=name, args={}, id=id_, type="tool_call"))
+        text = prompts.not_json(name, bad["error"])
+        answers.append(ToolMessage(text, name=name, tool_call_id=id_, status="error"))
+    mended = reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
+    return [mended, *results, *answers]
 
 
 def tokens_of(reply: AIMessage) -> Tokens | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters.messages import note, pair
@@ -14,8 +14,8 @@ _REASONING = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 
 def without(
-    messages: Sequence[AnyMessage], hidden: Iterable[Sequence[Any]]
-) -> list[AnyMessage]:
+    messages: Sequence[BaseMessage], hidden: Iterable[Sequence[Any]]
+) -> list[BaseMessage]:
     """The messages without the turns that were gone back over.
 
     Args:
@@ -31,17 +31,19 @@ def without(
         if end not in at:
             continue
         first, last = at.get(start, -1) + 1, at[end] + 1
-        kept = [m for m in out[first:last] if not isinstance(m, AIMessage | ToolMessage)]
+        kept = [
+            m for m in out[first:last] if not isinstance(m, AIMessage | ToolMessage)
+        ]
         out[first:last] = [*kept, note(text)]
     return out
 
 
-def answered(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def answered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """The messages with every call answered directly after its reply.
 
     A cancelled run leaves calls without results, which providers refuse.
     """
-    out: list[AnyMessage] = []
+    out: list[BaseMessage] = []
     for n, message in enumerate(messages):
         out.append(message)
         if isinstance(message, AIMessage) and message.tool_calls:
@@ -51,7 +53,7 @@ def answered(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     return out
 
 
-def _following(messages: Sequence[AnyMessage], at: int) -> list[ToolMessage]:
+def _following(messages: Sequence[BaseMessage], at: int) -> list[ToolMessage]:
     results: list[ToolMessage] = []
     for message in messages[at + 1 :]:
         if not isinstance(message, ToolMessage):
@@ -73,7 +75,7 @@ def _missing(reply: AIMessage, results: list[ToolMessage]) -> list[ToolMessage]:
     ]
 
 
-def native(messages: Sequence[AnyMessage], model: str | None) -> list[AnyMessage]:
+def native(messages: Sequence[BaseMessage], model: str | None) -> list[BaseMessage]:
     """The messages without reasoning blocks that another model than `model` wrote."""
     return [
         _plain(message)

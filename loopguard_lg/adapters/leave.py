@@ -1,0 +1,74 @@
+"""The tools by which a model leaves by itself: `give_up` and `ask_user`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.types import interrupt
+
+from loopguard_lg import prompts
+from loopguard_lg.adapters.exits import KEY
+from loopguard_lg.adapters.messages import newest_reply
+
+
+def _give_up(reason: str) -> str:
+    """End the task when nothing is left to try. Say what is missing and why."""
+    return f"The run ends here: {reason}"
+
+
+def _ask_user(question: str) -> str:
+    """Ask the person a question that only they can answer, and wait for the answer."""
+    return question
+
+
+give_up: BaseTool = tool("give_up")(_give_up)
+ask_user: BaseTool = tool("ask_user")(_ask_user)
+
+TOOLS: Mapping[str, BaseTool] = {"give_up": give_up, "ask_user": ask_user}
+"""The tools by name."""
+
+CHOICES = ("hint", "raise_budget", "stop")
+"""What a person can answer beside plain text."""
+
+
+def asked(
+    call: Mapping[str, Any], messages: Sequence[BaseMessage], *, resumable: bool
+) -> ToolMessage:
+    """The result of a call of `ask_user`: interrupts, and returns with the answer.
+
+    The payload of the interrupt is `{"type", "question", "choices", "report"}`; the
+    `report` is the exit report if it is the guard who asks. The answer is text, or an
+    object `{"choice": one of the choices, "text": ...}`.
+    """
+    if not resumable:
+        return _result(call, prompts.nobody(), status="error")
+    reply, _ = newest_reply(messages)
+    report = reply.response_metadata.get(KEY) if reply is not None else None
+    answer = interrupt(
+        {
+            "type": "loopguard_ask_user",
+            "question": str(call["args"].get("question", "")),
+            "choices": list(CHOICES) if report else [],
+            "report": report,
+        }
+    )
+    return _result(call, answer_text(answer))
+
+
+def _result(
+    call: Mapping[str, Any], text: str, status: Literal["success", "error"] = "success"
+) -> ToolMessage:
+    return ToolMessage(
+        text, name=call["name"], tool_call_id=call["id"] or "", status=status
+    )
+
+
+def answer_text(answer: Any) -> str:
+    """A person's answer as text, whatever shape it came in."""
+    if isinstance(answer, Mapping):
+        parts = (answer.get("choice"), answer.get("text"))
+        return ": ".join(str(part) for part in parts if part)
+    return str(answer)

@@ -1,0 +1,179 @@
+"""What happened since the guard last looked, read off the messages of the state.
+
+Results are taken from the messages themselves, not from what the tool calls report:
+so a retry around the guard, a node that runs again, a raised error that another
+middleware turned into a result, and a process that died half-way all count once.
+
+What an adapter keeps for itself in `memory["host"]`:
+
+    {"open": the reply whose calls are under way, "word": id of the newest human word,
+     "first": id of the first message in view, "good": [[turn, message id], ...],
+     "hidden": [[after id, up to id, text], ...], "dangling": calls without results,
+     "exit": the reason where the model gave up, "asked": questions so far}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.tools import BaseTool
+
+from loopguard_lg import prompts
+from loopguard_lg.adapters.messages import (
+    newest_reply,
+    newest_word,
+    pair,
+    text_of,
+    turn_of,
+)
+from loopguard_lg.findings import Finding
+from loopguard_lg.memory import Memory
+from loopguard_lg.steps import Compaction, Event, Human, Tokens, Turn
+
+_GOOD = 6
+_HIDDEN = 3
+_NOTE_BYTES = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a host knows before it calls its model.
+
+    Attributes:
+        messages: The messages of the state.
+        seen: The messages as the request has them, after other middlewares.
+        tools: The tools by name, in the request's order.
+        model: Name of the model, where known.
+        thread: The thread or run that events are reported under.
+        resumable: Whether a question to a person can be answered later.
+        remaining: Supersteps left before the recursion limit, where known.
+    """
+
+    messages: Sequence[BaseMessage]
+    seen: Sequence[BaseMessage]
+    tools: Mapping[str, BaseTool] = field(default_factory=dict)
+    model: str | None = None
+    thread: str = ""
+    resumable: bool = False
+    remaining: int | None = None
+
+
+def with_host(memory: Memory, **changes: Any) -> Memory:
+    """The memory with other facts of the adapter's."""
+    return {**memory, "host": {**memory["host"], **changes}}
+
+
+def packed(known: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured of a reply, as plain data."""
+    tokens: Tokens | None = known["tokens"]
+    counts = tokens and [tokens.input, tokens.output, tokens.cached, tokens.estimated]
+    return {**known, "tokens": counts}
+
+
+def unpacked(opened: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured of a reply, back from plain data."""
+    counts = opened.get("tokens")
+    tokens = None
+    if counts:
+        sent, received, cached, guessed = counts
+        tokens = Tokens(input=sent, output=received, cached=cached, estimated=guessed)
+    known = {key: opened.get(key) for key in ("model", "cost", "seconds")}
+    return {**known, "tokens": tokens}
+
+
+def first(scene: Scene) -> str | None:
+    """The id of the first message that the model is shown."""
+    return scene.seen[0].id if scene.seen else None
+
+
+def since(
+    memory: Memory, scene: Scene, agent: str
+) -> tuple[list[Event], dict[str, Any]]:
+    """The events since the guard last looked, and what the adapter notes of them."""
+    host = memory["host"]
+    events: list[Event] = []
+    noted: dict[str, Any] = {"open": None, "first": first(scene)}
+    word = newest_word(scene.messages)
+    fresh = word is not None and word.id != host.get("word")
+    if host.get("open"):
+        closed, facts = _closed(host["open"], scene, agent)
+        events += closed
+        noted |= facts
+    if host.get("first") not in (None, noted["first"]):
+        events.append(Compaction(agent=agent))
+    if word is not None and fresh:
+        events.append(Human(text=text_of(word)))
+        noted |= {"word": word.id, "exit": None}
+    return events, noted
+
+
+def _closed(
+    opened: Mapping[str, Any], scene: Scene, agent: str
+) -> tuple[list[Event], dict[str, Any]]:
+    reply, results = newest_reply(scene.messages)
+    if reply is None or (opened.get("id") and reply.id != opened["id"]):
+        return [Turn(agent=agent, **unpacked(opened))], {}
+    pairs = pair(reply, results)
+    noted = _left(pairs)
+    if any(result is None for _, result in pairs):
+        noted["dangling"] = True
+    events: list[Event] = []
+    if not opened.get("ask"):
+        known = unpacked(opened)
+        events.append(turn_of(reply, results, scene.tools, agent=agent, **known))
+    for call, result in pairs:
+        if call["name"] == "ask_user" and _worked(result):
+            text = text_of(result)
+            events.append(Human(text=text, answer=not text.startswith("raise_budget")))
+            if opened.get("ask") and text.startswith("stop"):
+                noted["exit"] = "a person said to stop"
+    return events, noted
+
+
+def _worked(result: ToolMessage | None) -> TypeGuard[ToolMessage]:
+    return result is not None and result.status != "error"
+
+
+def _left(pairs: Sequence[tuple[Any, ToolMessage | None]]) -> dict[str, Any]:
+    for call, result in pairs:
+        if call["name"] == "give_up" and _worked(result):
+            reason = str(call["args"].get("reason") or "the agent gave up")
+            return {"exit": " ".join(reason.split())[:300]}
+    return {}
+
+
+def marked_good(memory: Memory, i: int, messages: Sequence[BaseMessage]) -> Memory:
+    """The memory with the newest message as a point to come back to."""
+    if not messages or messages[-1].id is None:
+        return memory
+    good = [*memory["host"].get("good", []), [i, messages[-1].id]]
+    return with_host(memory, good=good[-_GOOD:])
+
+
+def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory, str]:
+    """The memory with the turns since the last good point out of view, and the note.
+
+    The newest good point before the loop's onset is taken; points after that are
+    forgotten.
+    """
+    good = [
+        point for point in memory["host"].get("good", []) if point[0] < finding.onset
+    ]
+    start = good[-1][1] if good else memory["host"].get("word")
+    text = prompts.rollback(finding, memory["pad"], list(scene.tools), _NOTE_BYTES)
+    older = [[a, b, prompts.left_out()] for a, b, _ in memory["host"].get("hidden", [])]
+    hidden = [*older, [start, scene.messages[-1].id, text]]
+    return with_host(memory, good=good, hidden=hidden[-_HIDDEN:]), text
+
+
+def estimated(messages: Sequence[BaseMessage], reply: AIMessage) -> Tokens:
+    """Tokens of a model call whose provider did not say."""
+    return Tokens(
+        input=count_tokens_approximately(messages),
+        output=count_tokens_approximately([reply]),
+        estimated=True,
+    )

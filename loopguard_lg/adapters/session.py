@@ -1,0 +1,338 @@
+"""One guard on one stretch of messages, whatever host they come from.
+
+A host (middleware, graph node) calls `Guard.before_model` with the memory and the
+messages of its state, then `after_model` with the reply, and `before_tool` for each
+call. The guard object holds settings only; everything that belongs to a run goes
+through the memory, which the host writes back to its channel.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
+from loopguard_lg.adapters import exits, past, view
+from loopguard_lg.adapters.messages import (
+    MARK,
+    newest_reply,
+    note,
+    pair,
+    text_of,
+    tokens_of,
+    turn_of,
+)
+from loopguard_lg.adapters.past import Scene
+from loopguard_lg.engine import Verdict
+from loopguard_lg.errors import PolicyError
+from loopguard_lg.ladder import AskUser, Escalate, Reflect
+from loopguard_lg.memory import Memory
+from loopguard_lg.policy import Policy
+from loopguard_lg.steps import Event, Human, Turn
+from loopguard_lg.telemetry import prices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a host has to do now.
+
+    Attributes:
+        before: The memory as it was read.
+        memory: The memory as it is now.
+        verdict: What was decided.
+        note: What the model is told at the end of its messages, if anything.
+        final: The reply that takes the model's place, if the run leaves here.
+        report: The exit report, if it leaves.
+        stronger: The model of the escalation under way, if one is named.
+    """
+
+    before: Memory
+    memory: Memory
+    verdict: Verdict
+    note: str = ""
+    final: AIMessage | None = None
+    report: dict[str, Any] | None = None
+    stronger: Any = None
+
+    @property
+    def lifts_tool_choice(self) -> bool:
+        """Whether a tool choice that the app forces has to be lifted."""
+        return self.verdict.action in ("reflect", "escalate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The settings of a guard, bound to nothing that runs.
+
+    Attributes:
+        policy: The settings.
+        agent: Who acts, for events and recordings.
+        observers: Who is told.
+    """
+
+    policy: Policy
+    agent: str = ""
+    observers: tuple[hooks.Observer, ...] = ()
+
+    def before_model(self, data: Any, scene: Scene) -> Plan:
+        """What to do before the next model call.
+
+        Args:
+            data: The channel's value, as it was stored.
+            scene: What the host knows.
+
+        Raises:
+            PolicyError: A budget in dollars can't be kept, as the model has no price.
+        """
+        before = memories.load(data)
+        self._check_price(scene)
+        verdict, memory = self._catch_up(before, scene)
+        if self.policy.observe_only:
+            return Plan(before=before, memory=memory, verdict=verdict)
+        leave = self._leaving(memory, scene, verdict)
+        if leave is not None:
+            return self._exit(before, memory, scene, verdict, *leave)
+        return self._go_on(before, memory, scene, verdict)
+
+    def after_model(
+        self, plan: Plan, scene: Scene, result: Sequence[BaseMessage], seconds: float
+    ) -> Memory:
+        """The memory after the model's reply.
+
+        Args:
+            plan: What `before_model` planned.
+            scene: As it was given to `before_model`; `model` may have changed.
+            result: The reply, and results that came with it.
+            seconds: How long the model took.
+        """
+        reply, results = newest_reply(result)
+        if reply is None:
+            return plan.memory
+        known = self._measured(reply, scene, seconds)
+        if all(found is not None for _, found in pair(reply, results)):
+            turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
+            _, memory = self._feed(plan.memory, turn, scene.thread)
+            return past.with_host(memory, open=None)
+        spend = budgets.model_spend(Turn(**known))
+        opened = {"id": reply.id, "spend": spend, **past.packed(known)}
+        return past.with_host(plan.memory, open=opened)
+
+    def before_tool(
+        self, data: Any, messages: Sequence[BaseMessage], call: Mapping[str, Any]
+    ) -> ToolMessage | None:
+        """The answer to a call that must not be executed; `None` if it may be."""
+        if self.policy.observe_only:
+            return None
+        memory = memories.load(data)
+        ahead = _ahead(messages, call)
+        opened = memory["host"].get("open") or {}
+        refusal = engine.admit(
+            self.policy,
+            memory,
+            call["name"],
+            call["args"],
+            before=len(ahead),
+            before_same=ahead.count(call["name"]),
+            spend=opened.get("spend"),
+        )
+        if refusal is None:
+            return None
+        if refusal.exceeded is not None:
+            text, why = prompts.refused(call["name"], str(refusal.exceeded)), "budget"
+        else:
+            why = refusal.held or "loop"
+            text = prompts.blocked(call["name"], why)
+        return ToolMessage(
+            text,
+            name=call["name"],
+            tool_call_id=call["id"] or "",
+            status="error",
+            response_metadata={MARK: {"blocked": why}},
+        )
+
+    def seconds_left(self, data: Any) -> float | None:
+        """Active seconds left before a call has to be cut; `None` for no limit."""
+        memory = memories.load(data)
+        spend = (memory["host"].get("open") or {}).get("spend", {})
+        left = [
+            budget.seconds
+            - memory["used"][budget.scope].get("seconds", 0)
+            - spend.get("seconds", 0)
+            for budget in self.policy.budgets
+            if budget.seconds is not None
+        ]
+        return max(0.0, min(left)) if left else None
+
+    def _check_price(self, scene: Scene) -> None:
+        for budget in self.policy.budgets:
+            if budget.usd is None or budget.unknown_price == "ignore":
+                continue
+            name = scene.model
+            if name in self.policy.prices or (name and prices.listed(name)):
+                continue
+            raise PolicyError(
+                f"budget.usd={budget.usd!r} can't be kept: no price is known for the "
+                f"model {name!r}. Give one in Policy(prices={{...}}), or set "
+                "unknown_price='ignore' to count such calls as free"
+            )
+
+    def _measured(
+        self, reply: AIMessage, scene: Scene, seconds: float
+    ) -> dict[str, Any]:
+        tokens = tokens_of(reply)
+        if tokens is None and self.policy.counts_tokens:
+            tokens = past.estimated(scene.seen, reply)
+        model = reply.response_metadata.get("model_name") or scene.model
+        cost = prices.cost(model, tokens, self.policy.prices)
+        return {"model": model, "tokens": tokens, "cost": cost, "seconds": seconds}
+
+    def _feed(
+        self, memory: Memory, event: Event, thread: str
+    ) -> tuple[Verdict, Memory]:
+        verdict, after = engine.decide(self.policy, memory, event)
+        for where, error in verdict.faults:
+            hooks.logger.warning(
+                "loopguard: %s failed and was left out: %s", where, error
+            )
+        self._tell("seen", thread, event, verdict)
+        return verdict, after
+
+    def _tell(
+        self,
+        name: hooks.Name,
+        thread: str,
+        event: Event | None,
+        verdict: Verdict,
+        text: str = "",
+    ) -> None:
+        if self.observers:
+            told = hooks.GuardEvent(
+                name=name,
+                thread=thread,
+                agent=self.agent,
+                event=event,
+                verdict=verdict,
+                text=text,
+            )
+            hooks.notify(self.observers, told)
+
+    def _catch_up(self, memory: Memory, scene: Scene) -> tuple[Verdict, Memory]:
+        verdict = Verdict()
+        events, noted = past.since(memory, scene, self.agent)
+        for event in events:
+            verdict, memory = self._feed(memory, event, scene.thread)
+            if verdict.good or isinstance(event, Human):
+                memory = past.marked_good(memory, verdict.i, scene.messages)
+        return verdict, past.with_host(memory, **noted)
+
+    def _leaving(
+        self, memory: Memory, scene: Scene, verdict: Verdict
+    ) -> tuple[str, str] | None:
+        asked = memory["host"].get("exit")
+        if asked:
+            return "gave_up", asked
+        if verdict.exceeded is not None:
+            return "budget", str(verdict.exceeded)
+        if verdict.action == "exit" and verdict.finding is not None:
+            return "loop", verdict.finding.detail
+        if scene.remaining is not None and scene.remaining <= 2:
+            return "recursion_limit", "the graph's recursion limit is reached"
+        return None
+
+    def _exit(
+        self,
+        before: Memory,
+        memory: Memory,
+        scene: Scene,
+        verdict: Verdict,
+        reason: str,
+        detail: str,
+    ) -> Plan:
+        report = exits.report(reason, detail, memory, scene.messages, verdict)
+        end = self.policy.ladder.rungs[-1]
+        host: dict[str, Any] = {"open": None, "exit": None}
+        asks = isinstance(end, AskUser) and scene.resumable
+        if asks and reason in ("loop", "budget"):
+            number = memory["host"].get("asked", 0) + 1
+            final = exits.question(report, number)
+            host |= {"open": {"id": None, "ask": True}, "asked": number}
+            self._tell("asked", scene.thread, None, verdict, report["detail"])
+        else:
+            final = exits.final(report)
+            self._tell("exited", scene.thread, None, verdict, text_of(final))
+        return Plan(
+            before=before,
+            memory=past.with_host(memory, **host),
+            verdict=verdict,
+            final=final,
+            report=report,
+        )
+
+    def _go_on(
+        self, before: Memory, memory: Memory, scene: Scene, verdict: Verdict
+    ) -> Plan:
+        rung = self.policy.ladder.at(memory["ladder"].get("rung", 0))
+        said = ""
+        if (
+            verdict.action == "reflect"
+            and isinstance(rung, Reflect)
+            and verdict.finding
+        ):
+            said = prompts.reflection(
+                verdict.finding, memory["pad"], list(scene.tools), rung.tokens
+            )
+            self._tell("reflected", scene.thread, None, verdict, said)
+        elif verdict.action == "escalate" and verdict.finding:
+            memory, text = past.rolled_back(memory, scene, verdict.finding)
+            self._tell("escalated", scene.thread, None, verdict, text)
+        elif verdict.warnings:
+            said = prompts.budget_warning(verdict.warnings)
+            self._tell("budget_warned", scene.thread, None, verdict, said)
+        if verdict.recovered:
+            self._tell("recovered", scene.thread, None, verdict)
+        strong = isinstance(rung, Escalate) and memory["ladder"].get("left", 0) > 0
+        return Plan(
+            before=before,
+            memory=memory,
+            verdict=verdict,
+            note=said,
+            stronger=rung.model if strong and isinstance(rung, Escalate) else None,
+        )
+
+
+def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
+    """The messages that the model is to be given.
+
+    Args:
+        plan: What was planned.
+        scene: What the host knows.
+        model: Name of the model that will read them.
+    """
+    host = plan.memory["host"]
+    messages = scene.seen
+    if host.get("hidden"):
+        messages = view.without(messages, host["hidden"])
+    if host.get("dangling"):
+        messages = view.answered(messages)
+    if plan.memory["ladder"].get("branch"):
+        messages = view.native(messages, model)
+    return [*messages, note(plan.note)] if plan.note else messages
+
+
+def _ahead(messages: Sequence[BaseMessage], call: Mapping[str, Any]) -> list[str]:
+    """Names of the calls that stand before `call` in its batch."""
+    reply, results = newest_reply(messages)
+    if reply is None:
+        return []
+    blocked = {m.tool_call_id for m in results if MARK in m.response_metadata}
+    ahead: list[str] = []
+    for other in reply.tool_calls:
+        if other["id"] == call["id"]:
+            break
+        if other["id"] not in blocked:
+            ahead.append(other["name"])
+    return ahead
