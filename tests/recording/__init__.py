@@ -1,0 +1,1 @@
+"""Scenarios with real models: recorded once by one command, replayed as tests."""
