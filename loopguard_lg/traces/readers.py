@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import orjson
 
@@ -66,8 +66,7 @@ def lines(path: str) -> Iterator[Line | TraceFormatError]:
         yield TraceFormatError(path, number + 1, problem)
 
 
-def _open(path: str) -> IO[bytes]:
+def _open(path: str) -> IO[bytes] | gzip.GzipFile:
     if path == STDIN:
         return sys.stdin.buffer
-    file = gzip.open(path) if path.endswith(".gz") else open(path, "rb")
-    return cast("IO[bytes]", file)
+    return gzip.open(path) if path.endswith(".gz") else open(path, "rb")

@@ -151,7 +151,7 @@ def _encoded(step: dict[str, Any]) -> bytes:
 
 
 def _plain(value: Any, depth: int = 60) -> Any:
-    """The nearest that JSON has: no lone surrogates, huge numbers or endless nesting."""
+    """The nearest that JSON has: no lone surrogates, huge numbers, endless nesting."""
     if isinstance(value, dict) and depth:
         return {_plain(str(k)): _plain(v, depth - 1) for k, v in value.items()}
     if isinstance(value, list | tuple) and depth:

@@ -1,0 +1,205 @@
+"""How right the verdicts are: outcomes of replay against labels given by hand."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from loopguard_lg.analysis.replay import Outcome
+from loopguard_lg.errors import TraceFormatError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a person says of a run.
+
+    Attributes:
+        loop: Does it go in circles; `unclear` is left out of every figure.
+        kind: In which way.
+        onset: The `i` from which a competent observer would say so.
+        reason: Why.
+    """
+
+    loop: bool | Literal["unclear"]
+    kind: str | None = None
+    onset: int | None = None
+    reason: str = ""
+
+
+Labels: TypeAlias = Mapping[str, Label]
+"""Labels by the id of the run."""
+
+
+def read_labels(path: str | Path) -> dict[str, Label]:
+    """The labels of a file, one JSON object a line.
+
+    Raises:
+        TraceFormatError: A line can't be read.
+        OSError: The file can't be.
+    """
+    labels = {}
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.isspace():
+                continue
+            try:
+                name, label = _label(orjson.loads(line))
+            except ValueError as error:
+                raise TraceFormatError(str(path), number, str(error)) from None
+            labels[name] = label
+    return labels
+
+
+def _label(data: Any) -> tuple[str, Label]:
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+        raise ValueError("a label is an object with an `id`")
+    loop, onset = data.get("loop"), data.get("onset_step")
+    if loop not in (True, False, "unclear"):
+        raise ValueError(f'`loop` is true, false or "unclear", not {loop!r}')
+    if onset is not None and type(onset) is not int:
+        raise ValueError(f"`onset_step` is a whole number or null, not {onset!r}")
+    kind, reason = data.get("kind"), data.get("reason") or ""
+    return data["id"], Label(loop=loop, kind=kind, onset=onset, reason=str(reason))
+
+
+@dataclass(slots=True)
+class Confusion:
+    """Loops and honest runs, tripped and not."""
+
+    tp: int = 0
+    fp: int = 0
+    fn: int = 0
+    tn: int = 0
+
+    def add(self, loop: bool, tripped: bool) -> None:
+        """Count one run."""
+        if loop:
+            self.tp, self.fn = self.tp + tripped, self.fn + (not tripped)
+        else:
+            self.fp, self.tn = self.fp + tripped, self.tn + (not tripped)
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the tripped runs that are loops; `None` where nothing tripped."""
+        return _share(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the loops that tripped; `None` where there is no loop."""
+        return _share(self.tp, self.tp + self.fn)
+
+    @property
+    def f1(self) -> float | None:
+        """Harmonic mean of both; `None` where there is neither."""
+        return _share(2 * self.tp, 2 * self.tp + self.fp + self.fn)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures, with what they are made of."""
+        return {
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+            "tp": self.tp,
+            "fp": self.fp,
+            "fn": self.fn,
+            "tn": self.tn,
+        }
+
+
+@dataclass(slots=True)
+class Group:
+    """The figures of one source, or of everything."""
+
+    confusion: Confusion = field(default_factory=Confusion)
+    delays: list[int] = field(default_factory=list)
+    successes: int = 0
+    false_trips: int = 0
+
+    def add(self, outcome: Outcome, label: Label | None) -> None:
+        """Count one run; one without a label counts only if it was a success."""
+        if outcome.success:
+            self.successes += 1
+            self.false_trips += outcome.tripped
+        if label is None or label.loop == "unclear":
+            return
+        self.confusion.add(label.loop, outcome.tripped)
+        if label.loop and outcome.step is not None and label.onset is not None:
+            self.delays.append(outcome.step - label.onset)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as `loopguard score --json` prints them."""
+        counts = self.confusion
+        return {
+            **counts.as_dict(),
+            "false_trip_rate": _share(self.false_trips, self.successes),
+            "delay_p50": median(self.delays) if self.delays else None,
+            "delay_p90": _p90(self.delays),
+            "n_loop": counts.tp + counts.fn,
+            "n_ok": counts.fp + counts.tn,
+            "n_success": self.successes,
+        }
+
+
+def score(outcomes: Iterable[Outcome], labels: Labels) -> dict[str, Any]:
+    """All figures as `loopguard score --json` prints them.
+
+    Per kind, a loop belongs to the kind of its label, whatever it tripped as, and a
+    false trip to the kind that it tripped as. The false-trip rate is over all runs
+    with `success: true`, labelled or not. A delay is negative where the guard would
+    have acted before the onset. `unmatched` lists labels without a run.
+    """
+    total = Group()
+    sources: dict[str, Group] = defaultdict(Group)
+    kinds: dict[str, Confusion] = defaultdict(Confusion)
+    errors: list[dict[str, Any]] = []
+    missing = dict(labels)
+    for outcome in outcomes:
+        label = missing.pop(outcome.id, None) or labels.get(outcome.id)
+        for group in (total, sources[outcome.source or ""]):
+            group.add(outcome, label)
+        if label is not None and label.loop != "unclear":
+            _count_kind(kinds, outcome, label)
+            errors.extend(_error(outcome, label))
+    return {
+        **total.as_dict(),
+        "by_kind": {kind: kinds[kind].as_dict() for kind in sorted(kinds)},
+        "by_source": {name: sources[name].as_dict() for name in sorted(sources)},
+        "errors": errors,
+        "unmatched": sorted(missing),
+    }
+
+
+def _count_kind(kinds: dict[str, Confusion], outcome: Outcome, label: Label) -> None:
+    kind = label.kind if label.loop else outcome.kind
+    if label.loop or outcome.tripped:
+        kinds[kind or "other"].add(bool(label.loop), outcome.tripped)
+
+
+def _error(outcome: Outcome, label: Label) -> Iterator[dict[str, Any]]:
+    if label.loop == outcome.tripped:
+        return
+    yield {
+        "id": outcome.id,
+        "error": "missed" if label.loop else "false_trip",
+        "kind": label.kind if label.loop else outcome.kind,
+        "step": outcome.step,
+        "onset_step": label.onset,
+        "detail": outcome.detail,
+        "reason": label.reason,
+    }
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _p90(values: list[int]) -> int | None:
+    """The smallest value that nine of ten do not pass."""
+    return sorted(values)[math.ceil(0.9 * len(values)) - 1] if values else None

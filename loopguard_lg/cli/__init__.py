@@ -1,0 +1,21 @@
+"""The command line, `loopguard`.
+
+Everything that a command needs is imported when it runs, so that `loopguard --help`
+answers at once; no command but `demo` imports langchain or langgraph.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and leave with its exit status."""
+    try:
+        from loopguard_lg.cli.app import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.stderr.write("loopguard: this needs `pip install 'loopguard_lg[cli]'`\n")
+        sys.exit(2)
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""What the commands share: arguments, reading input, printing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+
+import typer
+
+from loopguard_lg.errors import LoopGuardError, PolicyError, TraceFormatError
+
+if TYPE_CHECKING:
+    from loopguard_lg.policy import Policy
+    from loopguard_lg.traces.readers import Line
+
+T = TypeVar("T")
+
+SHOW_AFTER = 2.0
+"""Seconds after which a terminal is shown how far it is."""
+
+
+class InputError(LoopGuardError):
+    """What the user gave can't be used; the message is all that is printed."""
+
+
+Paths: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH",
+        help="Recordings: .jsonl, .jsonl.gz or .json; - is standard input.",
+    ),
+]
+PolicyName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE|PRESET",
+        help="Settings from a file, or a preset by name.  [default: no budgets]",
+    ),
+]
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print JSON for a machine to read.")
+]
+Jobs: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", min=1, help="Processes.  [default: one a core]"),
+]
+
+
+def complain(problem: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"loopguard: {printable(problem)}", err=True)
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal; recordings hold what anybody sent."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def print_json(data: Any) -> None:
+    """One JSON object on one line of standard output."""
+    import orjson
+
+    typer.echo(orjson.dumps(data).decode())
+
+
+def load_policy(name: str | None) -> Policy:
+    """The policy of `--policy`; without it, the defaults and no budget.
+
+    Raises:
+        PolicyError: There is neither such a file nor such a preset, or it is wrong.
+    """
+    from loopguard_lg.policy import Policy
+
+    if name is None:
+        return Policy(budget=())
+    if os.path.exists(name):
+        return Policy.load(name)
+    try:
+        return Policy.preset(name)
+    except PolicyError as error:
+        raise PolicyError(f"--policy: no such file, and {error}") from None
+
+
+def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:
+    """The lines of all files, in order.
+
+    Raises:
+        InputError: There is no such file, before any is read.
+    """
+    from loopguard_lg.traces.readers import STDIN, lines
+
+    for path in paths:
+        if path != STDIN and not os.path.exists(path):
+            raise InputError(f"{path}: no such file")
+    return chain.from_iterable(map(lines, paths))
+
+
+def jobs_or_cores(jobs: int | None) -> int:
+    """How many processes to use."""
+    return jobs or os.cpu_count() or 1
+
+
+def counted(items: Iterable[T], what: str) -> Iterator[T]:
+    """`items`, with their count on the terminal when it takes long."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} " + what),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    task = progress.add_task("", total=None)
+    began = time.monotonic()
+    try:
+        for item in items:
+            if not progress.live.is_started and time.monotonic() > began + SHOW_AFTER:
+                progress.start()
+            progress.advance(task)
+            yield item
+    finally:
+        progress.stop()

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import gzip
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from loopguard_lg import Human, Policy, Recorder, Step, Turn, Verdict, decide
+from loopguard_lg.analysis.replay import verdicts
+from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.steps import Compaction, Event, Tokens
+from loopguard_lg.traces.model import Trajectory
+from loopguard_lg.traces.readers import read
+
+
+def search(result: str = "no hits", **args: Any) -> Turn:
+    """A turn with one search."""
+    step = Step(tool="search", args={"q": "x", **args}, result=result, error=False)
+    return Turn(agent="main", steps=(step,), tokens=Tokens(input=10, output=2))
+
+
+def seen(event: Event, thread: str = "t", i: int = 0) -> GuardEvent:
+    """What an observer is told of an event."""
+    verdict = Verdict(i=i)
+    return GuardEvent(
+        name="seen", thread=thread, agent="main", event=event, verdict=verdict
+    )
+
+
+def live(recorder: Recorder, events: list[Event]) -> list[Verdict]:
+    """Run the engine over `events` as an adapter does."""
+    memory: dict[str, Any] = {}
+    made = []
+    for event in events:
+        verdict, memory = decide(Policy(), memory, event)
+        made.append(verdict)
+        about = {"thread": "t", "agent": "main", "verdict": verdict}
+        recorder(GuardEvent(name="seen", event=event, **about))
+        if verdict.action == "reflect":
+            recorder(GuardEvent(name="reflected", event=None, text="stop", **about))
+    return made
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The trajectories of a file."""
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_a_recording_replays_to_the_verdicts_of_the_live_run(tmp_path: Path) -> None:
+    """Live and replayed verdicts are equal, one by one."""
+    long = "line\n" * 3_000
+    run: list[Event] = [Human(text="find x"), *[search()] * 5, search(long, page=1)]
+    run += [Compaction(agent="main"), *[search(long, page=1)] * 4]
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        made = live(recorder, run)
+
+    (recorded,) = read(recorder.path)
+
+    assert isinstance(recorded, Trajectory)
+    assert [verdict for _, verdict in verdicts(Policy(), recorded)] == made
+    assert "reflect" in [verdict.action for verdict in made]
+
+
+def test_an_intervention_is_a_step_of_its_own(tmp_path: Path) -> None:
+    """What was said to the agent stands after the turn that caused it."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        made = live(recorder, [search()] * 4)
+    at = next(verdict.i for verdict in made if verdict.action == "reflect")
+
+    (told,) = [s for s in lines(recorder.path)[0]["steps"] if "event" in s]
+
+    assert told["event"] == "intervention"
+    assert (told["i"], told["rung"], told["text"]) == (at, 1, "stop")
+
+
+def test_digests_are_of_what_was_not_clipped(tmp_path: Path) -> None:
+    """Two results that differ only in what is left out have different digests."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        for middle in "ab":
+            recorder(seen(search("x" * 5_000 + middle + "x" * 5_000)))
+
+    first, second = (s["calls"][0] for s in lines(recorder.path)[0]["steps"])
+
+    assert first["result"] == second["result"]
+    assert first["result_hash"] != second["result_hash"]
+    assert first["args_hash"] == second["args_hash"]
+    assert first["result_bytes"] == 10_001
+
+
+def test_a_run_is_written_when_it_ends(tmp_path: Path) -> None:
+    """`end` writes one line with the outcome; the thread may go on after it."""
+    recorder = Recorder(
+        tmp_path / "runs.jsonl", source="here", versions={"prompt": "2"}
+    )
+    for success in (True, None):
+        recorder(seen(Human(text="hi")))
+        recorder.end("t", success=success)
+    recorder.end("t")
+
+    first, second = lines(recorder.path)
+
+    assert (first["id"], first["success"], first["source"]) == ("t", True, "here")
+    assert first["versions"] == {"prompt": "2"}
+    assert (second["id"], second["success"]) == ("t#2", None)
+
+
+def test_nothing_is_written_for_nothing(tmp_path: Path) -> None:
+    """A recorder that saw no run makes no file."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        recorder.end("t")
+
+    assert not recorder.path.exists()
+
+
+def test_threads_may_feed_one_recorder_at_once(tmp_path: Path) -> None:
+    """Every line is whole and every step is in it."""
+    recorder = Recorder(tmp_path / "runs.jsonl")
+
+    def work(name: str) -> None:
+        for _ in range(50):
+            recorder(seen(search(), name))
+        recorder.end(name)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, [f"t{n}" for n in range(40)]))
+
+    written = lines(recorder.path)
+    assert {run["id"] for run in written} == {f"t{n}" for n in range(40)}
+    assert all(len(run["steps"]) == 50 for run in written)
+
+
+def test_a_compressed_recording_grows_by_members(tmp_path: Path) -> None:
+    """A `.gz` file is appended to without being read."""
+    path = tmp_path / "runs.jsonl.gz"
+    for name in ("a", "b"):
+        with Recorder(path) as recorder:
+            recorder(seen(search(), name))
+
+    assert gzip.decompress(path.read_bytes()).count(b"\n") == 2
+    assert [getattr(run, "id", None) for run in read(path)] == ["a", "b"]
+
+
+def test_redact_sees_every_step_before_it_is_kept(tmp_path: Path) -> None:
+    """What `redact` takes out is nowhere in the file."""
+
+    def redact(step: dict[str, Any]) -> dict[str, Any]:
+        return {**step, "text": step["text"].replace("hunter2", "***")}
+
+    with Recorder(tmp_path / "runs.jsonl", redact=redact) as recorder:
+        recorder(seen(Human(text="my password is hunter2")))
+
+    assert b"hunter2" not in recorder.path.read_bytes()
+    assert b"my password is ***" in recorder.path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "value", ["\ud800", 1 << 80, {1: {2: "\udfff"}}, (1, b"x"), {"x"}, float("nan")]
+)
+def test_what_is_not_json_is_written_all_the_same(tmp_path: Path, value: Any) -> None:
+    """Odd arguments of a model never cost the recording."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        recorder(seen(search(odd=value)))
+
+    (run,) = read(recorder.path)
+    assert isinstance(run, Trajectory)
+    assert len(run.events) == 1
+
+
+def test_a_recording_is_for_its_owner(tmp_path: Path) -> None:
+    """Recordings hold what people said, so nobody else may read the new file."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        recorder(seen(Human(text="hi")))
+
+    assert recorder.path.stat().st_mode & 0o077 == 0
