@@ -1,0 +1,334 @@
+"""Which calls and results are the same: digests after normalising.
+
+Two levels of identity for a call. `call_digest` is exact but for what cannot matter
+(key order, `1.0` or `1`, white space at the ends, path spelling, request ids): a held
+call is recognised by it. `near_digest` also ignores case, white space, quotes, times,
+random ids and free-text descriptions. Results have one: `result_digest`, in which times,
+durations, process ids and random ids are masked.
+
+Everything works on UTF-8 bytes, because `bytes.translate` shows in half a microsecond
+per kilobyte whether one of the regular expressions could match at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh32_intdigest
+
+from loopguard_lg.steps import TEXT_LIMIT, Step, clip
+from loopguard_lg.tools import ToolPolicy
+
+_DEPTH = 12
+"""Nesting below which arguments are no longer told apart; also ends cycles."""
+
+_POSITIVE = (1 << 63) - 1
+_CLIPPED = "characters left out ...]"
+
+_NOISE = frozenset(
+    [
+        "request_id",
+        "requestid",
+        "trace_id",
+        "traceid",
+        "span_id",
+        "call_id",
+        "tool_call_id",
+        "toolcallid",
+        "correlation_id",
+        "nonce",
+        "timestamp",
+        "ts",
+        "thought",
+        "thoughts",
+        "reasoning",
+        "rationale",
+        "explanation",
+        "toolsummary",
+        "toolaction",
+        "security_risk",
+    ]
+)
+"""Arguments that say nothing about what the call does, whatever the tool."""
+
+_ASIDE = frozenset(
+    ["description", "summary", "comment", "reason", "purpose", "title", "label"]
+)
+"""Free text beside one of `_SUBJECT`: an annotation of the call, not its content."""
+
+_SUBJECT = frozenset(
+    ["command", "cmd", "code", "path", "file_path", "query", "url", "sql", "script"]
+)
+
+_PATHS = ("path", "file", "dir", "cwd", "folder")
+"""An argument whose name ends like this holds a path."""
+
+
+def args_hash(args: Any) -> str:
+    """The digest of untrimmed arguments for the recorder, 16 hex digits.
+
+    Key order does not matter; anything goes in (cycles, NaN, lone surrogates, objects).
+    """
+    parts: list[str] = []
+    _write(args, parts, _DEPTH)
+    return xxh3_64_hexdigest(_encode("".join(parts)))
+
+
+def result_hash(text: str) -> str:
+    """The digest of an untrimmed result for the recorder, 16 hex digits."""
+    return xxh3_64_hexdigest(_encode(text))
+
+
+def call_digest(
+    tool: str, args: Mapping[str, Any], tools: Mapping[str, ToolPolicy] | None = None
+) -> int:
+    """The identity of a call, 63 bits; equal for calls that do the same thing."""
+    policy = tools.get(tool) if tools else None
+    return digest(canonical(tool, args, policy.volatile if policy else ()))
+
+
+def step_digests(step: Step, volatile: Sequence[str] = ()) -> tuple[int, int, bytes]:
+    """`call_digest`, `near_digest` and the canonical bytes of a step.
+
+    Where the arguments were trimmed, or have to be, their exact digest joins in, so
+    that a live call and its recording agree.
+    """
+    data = canonical(step.tool, step.args, volatile, step.args_hash)
+    aside = _SUBJECT.intersection(step.args) and _ASIDE.intersection(step.args)
+    near = canonical(step.tool, step.args, (*volatile, *aside)) if aside else data
+    return digest(data), near_digest(near), near
+
+
+def canonical(
+    tool: str,
+    args: Mapping[str, Any],
+    volatile: Sequence[str] = (),
+    exact: str | None = None,
+) -> bytes:
+    """The call as bytes: what is equal here does the same."""
+    parts = [tool, "("]
+    for key in sorted(args, key=str) if len(args) > 1 else args:
+        value = args[key]
+        name = str(key)
+        if value is None or name in volatile or name.lower() in _NOISE:
+            continue
+        parts.append(name)
+        if type(value) is str:
+            parts.append("=")
+            parts.append(_text(name, value))
+        else:
+            _write(value, parts, _DEPTH)
+        parts.append(",")
+    text = "".join(parts)
+    if len(text) >= TEXT_LIMIT and _CLIPPED in text:
+        text += exact or _exact(args)
+    return _encode(text)
+
+
+def _exact(args: Mapping[str, Any]) -> str:
+    """The exact digest of live arguments, nothing for a foreign trimmed recording."""
+    trimmed = any(type(v) is str and _CLIPPED in v for v in args.values())
+    return "" if trimmed else args_hash(args)
+
+
+def _text(name: str, value: str) -> str:
+    """A string argument without what can't matter: white space at the ends, and in
+    paths doubled slashes, `./` and a trailing slash.
+    """
+    value = clip(value.strip())
+    if name.lower().endswith(_PATHS) and ("/" in value or "\\" in value):
+        return tidy_path(value)
+    return value
+
+
+def tidy_path(path: str) -> str:
+    """One spelling of a path; `..` is resolved, `\\` becomes `/`."""
+    parts: list[str] = []
+    for part in path.replace("\\", "/").split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return ("/" if path[:1] in "/\\" and path else "") + "/".join(parts)
+
+
+def _write(value: Any, parts: list[str], depth: int) -> None:
+    """Append a spelling of any value that equal values share."""
+    if isinstance(value, str):
+        parts.append(f'"{value.strip()}"')
+    elif isinstance(value, bool) or value is None:
+        parts.append(str(value))
+    elif isinstance(value, (int, float)):
+        parts.append(_number(value))
+    elif depth <= 0:
+        parts.append("...")
+    elif isinstance(value, Mapping):
+        _write_mapping(value, parts, depth)
+    elif isinstance(value, (list, tuple)):
+        parts.append("[")
+        for item in value:
+            _write(item, parts, depth - 1)
+            parts.append(",")
+        parts.append("]")
+    else:
+        parts.append(_opaque(value))
+
+
+def _write_mapping(value: Mapping[Any, Any], parts: list[str], depth: int) -> None:
+    """Append a mapping in the order of its keys."""
+    parts.append("{")
+    for key in sorted(value, key=str):
+        parts.append(f"{key}:")
+        _write(value[key], parts, depth - 1)
+        parts.append(",")
+    parts.append("}")
+
+
+def _number(value: int | float) -> str:
+    """`1.0` as `1`; huge integers by their digest, for `str` refuses them."""
+    if isinstance(value, float):
+        return (
+            str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(value)
+        )
+    return str(value) if value.bit_length() < 1000 else hex(value)
+
+
+def _opaque(value: Any) -> str:
+    """A stand-in for an object: its type, and its text where that holds no address."""
+    try:
+        text = str(value)
+    except Exception:  # somebody else's __str__ may raise anything
+        text = ""
+    return type(value).__name__ + ("" if " at 0x" in text else text)
+
+
+def _encode(text: str) -> bytes:
+    """UTF-8, lone surrogates included."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def digest(data: bytes) -> int:
+    """63 bits, so that every store and JSON reader keeps them."""
+    return xxh3_64_intdigest(data) & _POSITIVE
+
+
+def short(data: bytes) -> int:
+    """32 bits: enough within a window of some dozens, half the room."""
+    return xxh32_intdigest(data) or 1
+
+
+_LOOSE = bytes(range(256)).lower()
+_PUNCTUATION = b" \t\r\n\"'`/\\.,;:()[]{}_?!"
+
+
+def near_digest(data: bytes) -> int:
+    """32 bits of a call that ignore case, white space, quotes, times and random ids."""
+    return short(calm(_fold(data)).translate(_LOOSE, _PUNCTUATION))
+
+
+def _fold(data: bytes) -> bytes:
+    """Case folding beyond ASCII, which `translate` does not do."""
+    if data.isascii():
+        return data
+    return _encode(data.decode("utf-8", "surrogatepass").casefold())
+
+
+_DIGITS = bytes(0x30 if 0x30 <= b <= 0x39 else b for b in range(256))
+_HEX = bytes(0x68 if chr(b) in "0123456789abcdefABCDEF" else 0x20 for b in range(256))
+_ID = re.compile(
+    rb"(?<![0-9A-Za-z])(?:0x[0-9a-fA-F]{4,64}|(?=[a-fA-F]{0,40}\d)(?=\d{0,40}[a-fA-F])"
+    rb"[0-9a-fA-F]{7,64}(?:-[0-9a-fA-F]{4,12}){0,4}|1[4-9]\d{8}(?:\d{3})?)"
+    rb"(?![0-9A-Za-z])"
+)
+"""Digests, UUIDs, addresses, seconds and milliseconds since 1970."""
+
+_MASKS: tuple[tuple[bytes, re.Pattern[bytes], bytes], ...] = tuple(
+    (hint, re.compile(pattern), mask)
+    for hint, pattern, mask in (
+        (
+            b"0:00",
+            rb"(?:(?<=\d[T ])\d\d:\d\d|\d\d?:\d\d:\d\d)(?::\d\d)?(?:[.,]\d{1,9})?"
+            rb"(?:Z|[+-]\d\d:?\d\d| ?[AP]M)?",
+            b"<time>",
+        ),
+        (b"0s", rb"\d[\d.]{0,15} ?(?:s|secs?|seconds?)(?![0-9A-Za-z])", b"<took>"),
+        (b"0m", rb"\d[\d.]{0,15} ?(?:ms|milliseconds?)(?![0-9A-Za-z])", b"<took>"),
+        (b"pid", rb"\bpid[ =:#]{0,3}\d+", b"<pid>"),
+        (b"/tmp/", rb"/tmp/[\w.+-]+", b"<tmp>"),
+        (b"ttempt", rb"ttempts?[ #:=]{1,3}\d+", b"<n>"),
+    )
+)
+"""What is different in every result: a hint at it (digits as `0`, no blanks), how it
+looks, its mask. A date keeps its day, which is data more often than not."""
+
+
+def calm(data: bytes) -> bytes:
+    """`data` with times, durations, random ids, process ids and temp paths masked."""
+    hints = data.translate(_DIGITS, b" ")
+    if b"0" not in hints:
+        return data
+    if b"hhhhhhh" in data.translate(_HEX) or b"0x" in data:
+        data = _ID.sub(b"<id>", data)
+    for hint, pattern, mask in _MASKS:
+        if hint in hints:
+            data = pattern.sub(mask, data)
+    return data
+
+
+def settle(step: Step) -> bytes:
+    """The result of a step as calm bytes, from its clipped text."""
+    return calm(_encode(clip(step.result)))
+
+
+def result_digest(step: Step, calmed: bytes) -> int:
+    """32 bits that equal results share, whatever their times and ids.
+
+    A result too long to be looked at in full counts with its exact digest, unless it
+    holds volatile parts, which the exact digest would not forgive.
+    """
+    data = b" ".join(calmed.split())
+    if len(step.result) >= TEXT_LIMIT and b"<" not in calmed:
+        data += _encode(step.result_hash or result_hash(step.result))
+    return short(data)
+
+
+_WORDS = re.compile(rb"[0-9a-z\x80-\xff]+")
+_SKETCH_WORDS = 32
+
+
+def sketch(data: bytes) -> int:
+    """The words of a call as 63 bits, for `likeness`; the first 32 words count."""
+    bits = 0
+    for word in _WORDS.findall(data[:600].lower())[:_SKETCH_WORDS]:
+        bits |= 1 << crc32(word) % 63
+    return bits
+
+
+def likeness(a: int, b: int) -> float:
+    """Shared words of two sketches, from 0 to 1 (Jaccard)."""
+    union = (a | b).bit_count()
+    return (a & b).bit_count() / union if union else 1.0
+
+
+_BREAKS = bytes.maketrans(b".;,{}[]()|", b"\n" * 10)
+_NUMBERED = re.compile(rb"(?m)^ *\d+ ?[\t:|]")
+UNITS = 24
+"""Lines of one result that novelty looks at."""
+
+
+def units(calmed: bytes) -> list[int]:
+    """Digests of the lines (in short results: of the clauses) of a result.
+
+    Of more than `UNITS` the smallest digests are taken: the same lines are then drawn
+    from two results that share them. Line numbers in front are ignored.
+    """
+    if b"\t" in calmed or b":" in calmed:
+        calmed = _NUMBERED.sub(b"", calmed)
+    lines = calmed.split(b"\n")
+    if len(lines) < 4:
+        lines = calmed.translate(_BREAKS).split(b"\n")
+    found = {crc32(line) for line in map(bytes.strip, lines) if len(line) > 2}
+    return sorted(found)[:UNITS] if len(found) > UNITS else list(found)

@@ -1,0 +1,287 @@
+"""The bounded past of a run, as the detectors see it.
+
+A window of compact rows (parallel columns of integers, one row per distinct call), one
+of events, a sketch of the lines already seen, and a few last known values: about 4 KB
+however long the run is, and nothing of it is text. `History.push` is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypeAlias
+from zlib import crc32
+
+from loopguard_lg.digests import short, sketch
+from loopguard_lg.progress import LITTLE, MUCH
+from loopguard_lg.reading import Mark, Reader, Seen
+from loopguard_lg.steps import Compaction, Event, Human, Turn, clip
+from loopguard_lg.tools import ToolPolicy
+
+ROWS = 32
+"""Calls that are remembered."""
+TURNS = 32
+"""Events that are remembered."""
+BATCH = 8
+"""Distinct calls of one turn that are remembered."""
+
+Kind: TypeAlias = int
+CALLS, TEXT, HUMAN, COMPACTION, REPORT = range(5)
+"""What an event was: a turn with calls, without, a person, compaction, progress."""
+
+__all__ = ["History", "Mark", "Rows", "Seen", "Turns"]
+
+
+class Rows(NamedTuple):
+    """One entry per call in each column, oldest first; see `Seen` for the meaning."""
+
+    i: list[int]
+    call: list[int]
+    near: list[int]
+    result: list[int]
+    error: list[int]
+    kin: list[int]
+    path: list[int]
+    state: list[int]
+    words: list[int]
+    tool: list[int]
+    gain: list[int]
+    marks: list[int]
+
+
+class Turns(NamedTuple):
+    """One entry per event in each column, oldest first.
+
+    `what`: digest of the calls with their results, as a multiset. `agent`, `text`,
+    `words`: who spoke, the digest of what, and the sketch of its words.
+    """
+
+    i: list[int]
+    kind: list[int]
+    what: list[int]
+    agent: list[int]
+    text: list[int]
+    words: list[int]
+    gain: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Last known values.
+
+    Attributes:
+        t: Seconds at the newest turn, 0 where unknown.
+        gap: Seconds between the newest two turns.
+        context: Input tokens of the newest model call.
+        output: Characters of all results so far.
+        done: Items of the plan ticked off.
+        chant: How often the newest reply says one sentence.
+        checks: Pairs of a check's digest and the fewest failures it counted, flat.
+    """
+
+    t: float = 0.0
+    gap: float = 0.0
+    context: int = 0
+    output: int = 0
+    done: int = 0
+    chant: int = 0
+    checks: tuple[int, ...] = ()
+
+
+def _empty_rows() -> Rows:
+    """A window without calls."""
+    return Rows(*([] for _ in Rows._fields))
+
+
+def _empty_turns() -> Turns:
+    """A window without events."""
+    return Turns(*([] for _ in Turns._fields))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The past of a run.
+
+    Attributes:
+        i: Index of the newest event.
+        rows: The newest calls.
+        turns: The newest events.
+        seen: The lines of results seen lately.
+        known: Last known values.
+        now: The calls of the newest turn; empty for other events.
+        progress: The newest event moved the task.
+        agent: Who acted last, by name.
+    """
+
+    i: int = -1
+    rows: Rows = field(default_factory=_empty_rows)
+    turns: Turns = field(default_factory=_empty_turns)
+    seen: list[int] = field(default_factory=list)
+    known: Known = Known()
+    now: tuple[Seen, ...] = ()
+    progress: bool = False
+    agent: str = ""
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any] | None) -> History:
+        """The history that `dump` made plain; an empty one for `None`."""
+        if not data:
+            return cls()
+        known = dict(data["known"])
+        known["checks"] = tuple(known["checks"])
+        return cls(
+            i=data["i"],
+            rows=Rows(*data["rows"]),
+            turns=Turns(*data["turns"]),
+            seen=data["seen"],
+            known=Known(**known),
+            progress=data["progress"],
+        )
+
+    def dump(self) -> dict[str, Any]:
+        """Plain data: at most about 4.5 KB in msgpack. The lists are shared, not copied,
+        and nobody may change them."""
+        known = {f.name: getattr(self.known, f.name) for f in fields(Known)}
+        known["checks"] = list(self.known.checks)
+        return {
+            "i": self.i,
+            "rows": list(self.rows),
+            "turns": list(self.turns),
+            "seen": self.seen,
+            "known": known,
+            "progress": self.progress,
+        }
+
+    def push(self, event: Event, tools: Mapping[str, ToolPolicy] | None = None) -> History:
+        """The history after an event; `self` stays as it is."""
+        i = self.i + 1 if event.i is None else event.i
+        if isinstance(event, Turn):
+            return _push_turn(self, event, i, tools or {})
+        kind, text = _other(event)
+        entry = (i, kind, 0, 0, *_said(text), MUCH if kind != COMPACTION else LITTLE)
+        return replace(
+            self,
+            i=i,
+            turns=_grow_turns(self.turns, entry),
+            now=(),
+            progress=kind in (HUMAN, REPORT),
+        )
+
+    @property
+    def kind(self) -> int:
+        """What the newest event was."""
+        return self.turns.kind[-1] if self.turns.kind else TEXT
+
+    def last(self, kind: int) -> int:
+        """The index of the newest event of a kind, -1 if none is remembered."""
+        kinds = self.turns.kind
+        for k in range(len(kinds) - 1, -1, -1):
+            if kinds[k] == kind:
+                return self.turns.i[k]
+        return -1
+
+    def back(self, turns: int) -> int:
+        """The index of the turn with which the newest `turns` turns with calls begin."""
+        left = turns
+        kinds = self.turns.kind
+        for k in range(len(kinds) - 1, -1, -1):
+            left -= kinds[k] == CALLS
+            if not left:
+                return self.turns.i[k]
+        return -1
+
+    def news(self, after: int) -> int:
+        """How many turns after the one at index `after` brought something new."""
+        turns = self.turns
+        return sum(
+            gain == MUCH and i > after and kind == CALLS
+            for i, gain, kind in zip(turns.i, turns.gain, turns.kind, strict=True)
+        )
+
+
+def _other(event: Event) -> tuple[int, str]:
+    """Kind and text of an event that is no turn."""
+    if isinstance(event, Human):
+        return HUMAN, event.text
+    return (COMPACTION if isinstance(event, Compaction) else REPORT), ""
+
+
+def _said(text: str) -> tuple[int, int]:
+    """Digest and words of what was said; 0 and 0 for nothing."""
+    words = " ".join(clip(text).casefold().split()).encode("utf-8", "surrogatepass")
+    return (short(words), sketch(words)) if words else (0, 0)
+
+
+def _grow_turns(turns: Turns, entry: tuple[int, ...]) -> Turns:
+    """One event more, the oldest forgotten."""
+    return Turns(
+        *([*column[1 - TURNS :], new] for column, new in zip(turns, entry, strict=True))
+    )
+
+
+def _grow_rows(rows: Rows, now: tuple[Seen, ...], i: int) -> Rows:
+    """The calls of a turn more, the oldest forgotten."""
+    kept = [seen.row(i) for seen in now[:BATCH]]
+    return Rows(
+        *(
+            [*column[len(kept) - ROWS :], *new]
+            for column, new in zip(rows, zip(*kept, strict=True), strict=True)
+        )
+    )
+
+
+def _push_turn(
+    past: History, turn: Turn, i: int, tools: Mapping[str, ToolPolicy]
+) -> History:
+    """The history after a model reply."""
+    known = _note_turn(past.known, turn)
+    agent = crc32(turn.agent.encode("utf-8", "surrogatepass")) & 0xFFFF
+    said = _said(turn.text)
+    if not turn.steps:
+        entry = (i, TEXT, said[0], agent, *said, LITTLE)
+        return replace(
+            past, i=i, turns=_grow_turns(past.turns, entry), known=known, now=(),
+            progress=False, agent=turn.agent,
+        )
+    reader = Reader(past, turn, known)
+    now = reader.read(tools)
+    gain = max(seen.gain for seen in now)
+    what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
+    return History(
+        i=i,
+        rows=_grow_rows(past.rows, now, i),
+        turns=_grow_turns(past.turns, (i, CALLS, what, agent, *said, gain)),
+        seen=reader.seen,
+        known=replace(known, done=reader.done, checks=tuple(reader.checks)),
+        now=now,
+        progress=gain == MUCH,
+        agent=turn.agent,
+    )
+
+
+def _note_turn(known: Known, turn: Turn) -> Known:
+    """The last known values after a turn, as far as its calls don't matter."""
+    t = turn.t or known.t
+    tokens = turn.tokens.input if turn.tokens else 0
+    size = sum(step.result_bytes or len(step.result) for step in turn.steps)
+    return replace(
+        known,
+        t=t,
+        gap=t - known.t,
+        context=tokens or known.context,
+        output=known.output + size,
+        chant=0 if turn.steps else _chant(turn.text),
+    )
+
+
+def _chant(text: str) -> int:
+    """How often a text says its most frequent line or sentence."""
+    if len(text) < 200:
+        return 0
+    lines = [line.strip() for line in clip(text).replace(". ", "\n").split("\n")]
+    told = [line for line in lines if len(line) > 12 and line.count("|") < 2]
+    if len(told) < 6:
+        return 0
+    common = max(set(told), key=told.count)
+    times = told.count(common)
+    return times if times * 2 > len(told) else 0

@@ -1,0 +1,239 @@
+"""What a result says: failure, nothing, a formality, a test outcome, something new.
+
+Whether a repetition is a loop depends on this far more than on the wording of calls.
+Formalities ("ok", "applied", a silent command) are neither news nor a repetition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from loopguard_lg.digests import calm, short
+from loopguard_lg.roles import Use
+from loopguard_lg.steps import Step
+
+NOTHING, LITTLE, MUCH = 0, 1, 2
+"""What a call added to what was known: nothing, something or unclear, news."""
+
+_HEAD = 240
+"""Bytes at the start of a result in which it says whether it failed."""
+
+_FAILED = re.compile(
+    rb"[^a-z]{0,8}(?:(?:[a-z]+ ){0,4}returned: )?(?:\w*error\b|\w*exception\b|failed\b"
+    rb"|failure\b|traceback \(|fatal:|http (?:error )?[45]\d\d|[45]\d\d [a-z]|invalid\b"
+    rb"|unknown (?:tool|command)|cannot |can't |could not |unable to |permission denied"
+    rb"|access denied|not applied|no such |malformed|command not found|panic:|denied\b"
+    rb"|unauthorized|forbidden|timed? ?out|rejected\b)"
+)
+_TRACE = re.compile(rb"\ntraceback \(most recent call last\)|: command not found")
+_TRANSIENT = re.compile(
+    rb"\b(?:429|502|503|504|529)\b|rate.?limit|too many requests|overloaded|temporar"
+    rb"|timed? ?out|connection (?:reset|refused|aborted|error)|service unavailable"
+    rb"|try again (?:later|in)|econnreset|etimedout"
+)
+_PENDING = re.compile(
+    rb"\b(?:queued|pending|in.progress|running|not ready|waiting|building|processing"
+    rb"|scheduled|starting|provisioning|no new (?:output|messages|logs?)|still )\b"
+)
+_INVALID = re.compile(
+    rb"(?:not a valid tool|unknown (?:tool|command|function)|no such tool|tool .{0,60}"
+    rb"(?:not found|does not exist)|not (?:a )?(?:known|recognized|available) (?:tool"
+    rb"|command)|validation errors? for|error invoking tool|invalid arguments?\b"
+    rb"|input should be|field required|missing \d+ required|missing required"
+    rb"|unexpected keyword argument|invalid json|not valid json|could not parse"
+    rb"|failed to parse|arguments? (?:are|is) invalid|did not match (?:the )?schema"
+    rb"|schema validation|unknown action|unterminated string)"
+)
+_EMPTY = re.compile(
+    rb"\W*(?:none|null|nil|undefined|empty|0|nothing|no (?:\w+ ){0,4}?(?:results?|match"
+    rb"(?:es)?|hits|rows|records|entries|items|files?|documents?|data|output|content"
+    rb"|information)(?: (?:were |was )?(?:found|returned|matched|available))?.{0,80}"
+    rb"|(?:0|zero) (?:\w+ ){0,2}(?:results?|match(?:es)?|hits|rows|files?|records).{0,40}"
+    rb"|nothing (?:was )?found.{0,60}|\(?(?:no|empty) (?:output|result).{0,20})?\W*"
+)
+_FORMAL = re.compile(
+    rb"\W*(?:\w+ ){0,3}?(?:ok|okay|done|success|successfully|succeeded|true|yes|applied"
+    rb"|updated|saved|sent|posted|created|deleted|removed|written|wrote|complete"
+    rb"|completed|accepted|acknowledged|received|clicked|typed|pressed|scrolled|executed"
+    rb"|added|finished|handed (?:over|back)|transferred|valid|passed|edited|moved)\b"
+)
+_FORMAL_LIMIT = 120
+
+
+class Outcome(NamedTuple):
+    """How a call ended.
+
+    Attributes:
+        failed: It failed.
+        error: Digest of the error text; 0 without one.
+        kin: The same with what is quoted or numbered left out.
+        ok: A check passed or failed; `None`: it is no check, or nobody can tell.
+        count: Failing tests, -1 where not said.
+        empty: It found nothing.
+        formal: A formality or silence: neither news nor a repetition.
+        pending: It says that something is still going on.
+        transient: A failure that may well go away by itself.
+        invalid: The call itself was wrong: no such tool, arguments that don't validate.
+    """
+
+    failed: bool = False
+    error: int = 0
+    kin: int = 0
+    ok: bool | None = None
+    count: int = -1
+    empty: bool = False
+    formal: bool = False
+    pending: bool = False
+    transient: bool = False
+    invalid: bool = False
+
+
+def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
+    """How a call ended; `data`: its calm result."""
+    head = data[:_HEAD].lower()
+    ok, count = read_check(step, use, data)
+    failed = _has_failed(step, head) if ok is None else ok is False
+    if failed:
+        text = telling_line(data)
+        return Outcome(
+            failed=True,
+            error=short(text),
+            kin=short(mask(text)),
+            ok=ok,
+            count=count,
+            empty=not head.strip(),
+            transient=bool(_TRANSIENT.search(text)),
+            invalid=bool(_INVALID.search(head)),
+        )
+    empty = len(data) < 160 and _EMPTY.fullmatch(head) is not None
+    return Outcome(
+        ok=ok,
+        count=count,
+        empty=empty,
+        formal=_is_formal(use, head, data, empty),
+        pending=len(data) < 400 and _PENDING.search(head) is not None,
+    )
+
+
+def _has_failed(step: Step, head: bytes) -> bool:
+    """Did the call fail, as far as the host or the first words of its result say."""
+    if step.error is not None:
+        return step.error
+    return bool(_FAILED.match(head) or _TRACE.search(head))
+
+
+def _is_formal(use: Use, head: bytes, data: bytes, empty: bool) -> bool:
+    """Is the result a mere receipt, or silence where silence means success?"""
+    if use.silent and not data.strip():
+        return True
+    if use.role in ("read", "poll", "check") or len(data) > _FORMAL_LIMIT:
+        return use.role not in ("read", "poll") and empty
+    return empty or _FORMAL.match(head) is not None
+
+
+_LOUD = re.compile(
+    rb"error|exception|fail|cannot|not found|denied|invalid|no such", re.I
+)
+
+
+def telling_line(data: bytes) -> bytes:
+    """The line that says what went wrong, in lower case: the last one of a traceback,
+    else the first that sounds like an error, else the first.
+    """
+    lines = [line.strip() for line in data[:4_000].split(b"\n") if line.strip()]
+    if not lines:
+        return b""
+    if b"Traceback (most recent" in data:
+        return lines[-1][:300].lower()
+    for line in lines:
+        if _LOUD.search(line):
+            return line[:300].lower()
+    return lines[0][:300].lower()
+
+
+_QUOTED = re.compile(
+    rb"(?<![0-9a-z])(['\"`])[^'\"`\n]{0,200}(?:\1|$)|\[[^\]\n]{0,80}\]"
+)
+_NUMBERS = re.compile(rb"\d+")
+_PATHLIKE = re.compile(rb"(?<![\w<])[\w.~-]*/[\w./~-]{2,}")
+
+
+def mask(text: bytes) -> bytes:
+    """An error text without what it quotes: names, paths and numbers."""
+    text = _QUOTED.sub(b"<q>", text)
+    if b"/" in text:
+        text = _PATHLIKE.sub(b"<path>", text)
+    return _NUMBERS.sub(b"<n>", text)
+
+
+_FAIL_COUNT = re.compile(
+    rb"(\d+) (?:tests? )?(?:failed|failures?|failing|errors?)\b"
+    rb"|(?:failures|failed tests?|failing tests?|failed|errors)[:=] ?(\d+)"
+    rb"|there (?:are|is)(?: still)? (\d+) failing"
+)
+_PASS = re.compile(
+    rb"\b(\d+) (?:tests? )?(?:passed|passing|ok)\b|\ball (?:\w+ )?(?:tests?|checks?)"
+    rb" pass|\bok\b|no issues found|success|build succeeded|\bpassed\b"
+)
+_FAIL = re.compile(rb"\bfail(?:ed|ure|ures|ing)?\b|\berrors?\b|\bassertionerror\b")
+
+
+def read_check(step: Step, use: Use, data: bytes) -> tuple[bool | None, int]:
+    """Did a check pass, and how many failures does it count?
+
+    A write that runs the tests by itself is a check too if its result counts failures.
+    """
+    if use.role not in ("check", "write") or use.piped:
+        return None, -1
+    if use.role == "write" and (b"fail" not in data or b"test" not in data):
+        return None, -1
+    low = data.lower()
+    count = max(
+        (int(next(filter(None, m.groups()))[:6]) for m in _FAIL_COUNT.finditer(low)),
+        default=-1,
+    )
+    if use.role == "write":
+        return (None, -1) if count < 0 else (count == 0, count)
+    if count >= 0:
+        return count == 0 and step.error is not True, count
+    if step.error is not None:
+        return not step.error, -1
+    if _FAIL.search(low):
+        return False, -1
+    return (True, 0) if _PASS.search(low) else (None, -1)
+
+
+_DONE = frozenset(("completed", "complete", "done", "finished", "closed", "x"))
+
+
+def todos_done(args: Mapping[str, Any]) -> int:
+    """How many items of a plan are ticked off; -1 if the arguments hold no items."""
+    items = next((v for v in args.values() if isinstance(v, list)), None)
+    if items is None:
+        return -1
+    return sum(
+        isinstance(item, Mapping)
+        and (str(item.get("status", "")).lower() in _DONE or item.get("done") is True)
+        for item in items
+    )
+
+
+def without_echo(step: Step, data: bytes) -> bytes:
+    """A result without the arguments that it merely repeats."""
+    for value in step.args.values():
+        if isinstance(value, str) and 3 <= len(value) <= 200:
+            data = data.replace(calm(value.encode("utf-8", "surrogatepass")), b"<a>")
+    return data
+
+
+_STATE = re.compile(
+    r"(?:sha\d*|digest|checksum|etag|hash|revision)(?: ?[:=]? ?)([0-9a-f]{6,64})\b", re.I
+)
+
+
+def state_in(text: str) -> str:
+    """The digest of a state that a result names (`file sha 3f2a9c1b`), or nothing."""
+    found = _STATE.search(text[:400])
+    return found.group(1) if found else ""

@@ -1,0 +1,377 @@
+"""Reads the calls of a turn: what each was for, how it ended, what it added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from loopguard_lg.digests import (
+    likeness,
+    result_digest,
+    settle,
+    short,
+    sketch,
+    step_digests,
+    units,
+)
+from loopguard_lg.progress import (
+    LITTLE,
+    MUCH,
+    NOTHING,
+    Outcome,
+    read_outcome,
+    state_in,
+    todos_done,
+    without_echo,
+)
+from loopguard_lg.roles import Use, read_use
+from loopguard_lg.steps import Role, Step, Turn, clip
+from loopguard_lg.testfiles import content_after, is_test, weakens
+from loopguard_lg.tools import ToolPolicy
+
+if TYPE_CHECKING:
+    from loopguard_lg.history import History, Known
+
+SLOTS = 400
+"""Lines that are remembered; the newest take the place of others."""
+
+
+class Mark:
+    """Bits in the column `marks`."""
+
+    FAILED = 1
+    CHANGED = 1 << 1
+    BLOCKED = 1 << 2
+    FORMAL = 1 << 3
+    EMPTY = 1 << 4
+    TRANSIENT = 1 << 5
+    PENDING = 1 << 6
+    WAITED = 1 << 7
+    INVALID = 1 << 8
+    TESTS = 1 << 9
+    PASSED = 1 << 10
+    RED = 1 << 11
+    DRIFT = 1 << 12
+    GESTURE = 1 << 13
+    WEAKENS = 1 << 14
+    CHECK = 1 << 15
+    WRITE = 1 << 16
+    PLAN = 1 << 17
+    HANDOFF = 1 << 18
+    POLL = 1 << 19
+    READ = 1 << 20
+
+
+_ROLE_MARKS = {
+    "check": Mark.CHECK,
+    "write": Mark.WRITE,
+    "plan": Mark.PLAN,
+    "handoff": Mark.HANDOFF,
+    "poll": Mark.POLL,
+    "wait": Mark.WAITED,
+    "read": Mark.READ,
+}
+
+
+class Seen(NamedTuple):
+    """One call of the newest turn.
+
+    Attributes:
+        tool: Its name.
+        role: What it is for.
+        call: Its identity (`call_digest`).
+        near: Its identity but for case, white space, times and random ids.
+        result: Digest of its result.
+        error: Digest of its error text, 0 where it did not fail.
+        kin: The same without what the error quotes.
+        path: The file it is about.
+        state: Digest of that file or of the world after it, 0 where unknown.
+        words: Sketch of its words.
+        gain: What it added: `NOTHING`, `LITTLE` or `MUCH`.
+        marks: Bits of `Mark`.
+        changed: Did it change the outside world.
+        ok: Did the check pass; `None` where it is none or nobody can tell.
+        blocked: The guard answered in place of the tool.
+        off: Kinds of detectors that do not look at it.
+    """
+
+    tool: str
+    role: Role
+    call: int
+    near: int
+    result: int
+    error: int
+    kin: int
+    path: str
+    state: int
+    words: int
+    gain: int
+    marks: int
+    changed: bool | None
+    ok: bool | None
+    blocked: bool
+    off: tuple[str, ...]
+
+    def row(self, i: int) -> tuple[int, ...]:
+        """The call as it is remembered, in the order of `Rows`."""
+        return (
+            i,
+            self.call,
+            self.near,
+            self.result,
+            self.error,
+            self.kin,
+            _key(self.path),
+            self.state,
+            self.words,
+            _key(self.tool),
+            self.gain,
+            self.marks,
+        )
+
+
+def _key(name: str) -> int:
+    """32 bits of a name, 0 for none."""
+    return crc32(name.encode("utf-8", "surrogatepass")) if name else 0
+
+
+_NO_POLICY = ToolPolicy()
+
+
+class Reader:
+    """Reads one turn against the past, and collects what is known after it."""
+
+    def __init__(self, past: History, turn: Turn, known: Known) -> None:
+        self.past = past
+        self.turn = turn
+        self.known = known
+        self.seen = past.seen.copy() or [0] * SLOTS
+        self.done = known.done
+        self.checks = list(known.checks)
+
+    def read(self, tools: Mapping[str, ToolPolicy]) -> tuple[Seen, ...]:
+        """The distinct calls of the turn, in order."""
+        found: dict[tuple[int, int], Seen] = {}
+        for step in self.turn.steps:
+            seen = self.call(step, tools.get(step.tool, _NO_POLICY))
+            found.setdefault((seen.call, seen.result), seen)
+        return tuple(found.values())
+
+    def call(self, step: Step, policy: ToolPolicy) -> Seen:
+        """One call."""
+        call, near, spelled = step_digests(step, policy.volatile)
+        use = read_use(step, policy.role)
+        data = settle(step)
+        outcome = read_outcome(step, use, data)
+        result = result_digest(step, data)
+        words = sketch(spelled)
+        state, sure = self.state(step, use, outcome)
+        drift = self.covers(step, use) if use.path and use.role == "read" else MUCH
+        gain = self.weigh(step, use, outcome, data, (call, result, words, state, sure))
+        gain = min(gain, drift)
+        changed = _changed(step, use, outcome)
+        return Seen(
+            step.tool,
+            use.role,
+            call,
+            near,
+            result,
+            outcome.error,
+            outcome.kin,
+            use.path,
+            state,
+            words,
+            NOTHING if step.blocked else gain,
+            self.marks(step, use, outcome, changed, drift),
+            changed,
+            outcome.ok,
+            step.blocked,
+            policy.off,
+        )
+
+    def state(self, step: Step, use: Use, outcome: Outcome) -> tuple[int, bool]:
+        """Digest of the state after a call, and whether it is more than a guess from
+        what an edit put in place."""
+        if use.role not in ("write", "other") and step.state is None:
+            return 0, False
+        told = step.state or state_in(step.result)
+        if told:
+            return _key(f"{use.path}\0{told}"), True
+        after = content_after(step) if use.path and not outcome.failed else None
+        if after is None:
+            return 0, False
+        return short(clip(f"{use.path}\0{after}").encode("utf-8", "surrogatepass")), False
+
+    def covers(self, step: Step, use: Use) -> int:
+        """What a read of a range adds to the ranges read before; `MUCH` without one."""
+        lines = line_range(step.args)
+        if lines is None:
+            return MUCH
+        first, last = lines
+        stride = max(10, (last - first) // 24)
+        parts = {
+            crc32(f"{use.path}:{stride > 10}:{at}".encode("utf-8", "surrogatepass"))
+            for at in range(first // stride, last // stride + 1)
+        }
+        return self.novelty(list(parts)[:40], 0.5)
+
+    def novelty(self, parts: list[int], share: float) -> int:
+        """What lines add to those seen; they count as seen from now on."""
+        seen = self.seen
+        new = 0
+        for part in parts:
+            slot, tag = part % SLOTS, part // SLOTS & 0xFFFF
+            if seen[slot] != tag:
+                seen[slot] = tag
+                new += 1
+        if not parts:
+            return LITTLE
+        return MUCH if new >= share * len(parts) else LITTLE if new else NOTHING
+
+    def weigh(
+        self,
+        step: Step,
+        use: Use,
+        outcome: Outcome,
+        data: bytes,
+        digests: tuple[int, int, int, int, bool],
+    ) -> int:
+        """What a call added."""
+        call, result, words, state, sure = digests
+        fresh = self.novelty(self.parts(step, use, data), 0.25)
+        rows = self.past.rows
+        if outcome.failed and outcome.ok is None:
+            return NOTHING if outcome.error in rows.error else LITTLE
+        if use.role == "plan":
+            return self.plan(step)
+        if outcome.ok is not None:
+            return self.check(call, result, outcome)
+        if call in rows.call and self.repeats(call, result):
+            return NOTHING
+        if use.role == "write" and not outcome.failed:
+            return self.written(use, outcome, fresh, (state, sure))
+        if outcome.empty:
+            return self.nothing_found(words)
+        if outcome.formal or use.role == "wait":
+            return LITTLE
+        return fresh
+
+    def parts(self, step: Step, use: Use, data: bytes) -> list[int]:
+        """The lines of a result without its echo of the arguments."""
+        return units(without_echo(step, data))
+
+    def repeats(self, call: int, result: int) -> bool:
+        """Did the same call bring the same result within the window?"""
+        rows = self.past.rows
+        return any(
+            c == call and r == result
+            for c, r in zip(rows.call, rows.result, strict=True)
+        )
+
+    def plan(self, step: Step) -> int:
+        """Plans are progress when an item more is ticked off."""
+        done = todos_done(step.args)
+        if done > self.done:
+            self.done = done
+            return MUCH
+        return LITTLE
+
+    def check(self, call: int, result: int, outcome: Outcome) -> int:
+        """Checks are progress when fewer tests fail than ever; other failures with a
+        known result teach nothing."""
+        known = self.checks
+        key = call & 0xFFFFFFFF
+        best = -1
+        for at in range(0, len(known), 2):
+            if known[at] == key:
+                best = known[at + 1]
+                del known[at : at + 2]
+                break
+        count = 0 if outcome.ok else outcome.count if outcome.count >= 0 else 9_999
+        known += [key, count if best < 0 else min(best, count)]
+        del known[:-8]
+        if best < 0 or count < best:
+            return MUCH
+        return NOTHING if result in self.past.rows.result else LITTLE
+
+    def written(
+        self, use: Use, outcome: Outcome, fresh: int, state: tuple[int, bool]
+    ) -> int:
+        """Writes are progress with a new artefact, a state never seen, or news."""
+        digest, sure = state
+        if digest and digest in self.past.rows.state:
+            return NOTHING
+        if digest and sure:
+            return MUCH
+        if use.path and self.novelty([_key(f"artefact\0{use.path}")], 1.0) == MUCH:
+            return MUCH
+        return LITTLE if outcome.formal or outcome.empty else max(LITTLE, fresh)
+
+    def nothing_found(self, words: int) -> int:
+        """Finding nothing is a little news; again for a like call it is none."""
+        rows = self.past.rows
+        like = any(
+            marks & Mark.EMPTY and likeness(words, other) >= 0.5
+            for marks, other in zip(rows.marks, rows.words, strict=True)
+        )
+        return NOTHING if like else LITTLE
+
+    def marks(
+        self, step: Step, use: Use, outcome: Outcome, changed: bool | None, drift: int
+    ) -> int:
+        """The bits of a call."""
+        bits = _ROLE_MARKS.get(use.role, 0)
+        bits |= Mark.FAILED * outcome.failed | Mark.CHANGED * (changed is True)
+        bits |= Mark.BLOCKED * step.blocked | Mark.FORMAL * outcome.formal
+        bits |= Mark.EMPTY * outcome.empty | Mark.TRANSIENT * outcome.transient
+        bits |= Mark.PENDING * outcome.pending | Mark.INVALID * outcome.invalid
+        bits |= Mark.PASSED * (outcome.ok is True) | Mark.RED * (outcome.ok is False)
+        bits |= Mark.DRIFT * (drift < MUCH) | Mark.GESTURE * use.acts
+        bits |= Mark.WAITED * (use.waits or self.waited(step))
+        if use.role in ("write", "check"):
+            bits |= Mark.TESTS * is_test(use.path) | Mark.WEAKENS * weakens(step, use)
+        return bits
+
+    def waited(self, step: Step) -> bool:
+        """Did time pass before or during a call that a poll may be forgiven for?"""
+        known, past = self.known, self.past.known
+        growing = known.gap >= 10 and known.gap >= 1.3 * past.gap > 0
+        return known.gap >= 30 or growing or (step.seconds or 0) >= 10
+
+
+def _changed(step: Step, use: Use, outcome: Outcome) -> bool | None:
+    """Did a call change the outside world, as far as one can tell?"""
+    if step.changed_state is not None:
+        return step.changed_state
+    if use.role == "write":
+        return not outcome.failed or outcome.ok is False
+    return None if use.role == "other" else False
+
+
+_FIRST = ("start_line", "startline", "line_start", "start", "offset", "from_line")
+_LAST = ("end_line", "endline", "line_end", "end", "to_line")
+_LENGTH = ("limit", "length", "num_lines", "count", "lines")
+
+
+def line_range(args: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The first and the last line that a read asks for, if it asks for a range."""
+    first = _whole(args, _FIRST)
+    if first is None:
+        return None
+    last = _whole(args, _LAST)
+    length = _whole(args, _LENGTH)
+    if last is None:
+        last = first + (200 if length is None else length) - 1
+    return first, max(first, min(last, first + 100_000))
+
+
+def _whole(args: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    """The first whole number among arguments of these names."""
+    for name in names:
+        value = args.get(name)
+        if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return max(0, min(value, 10**9))
+    return None
