@@ -145,8 +145,13 @@ def turn_of(
         step_of(call, result, mark, tools.get(call["name"]))
         for (call, result), mark in zip(pairs, marks, strict=True)
     )
-    nested = tuple(_nested(n) for mark in marks for n in mark.get("nested", ()))
-    return Turn(text=text_of(reply), steps=steps, nested=nested, **known)
+    return Turn(
+        text=text_of(reply),
+        steps=steps,
+        nested=tuple(_nested(n) for mark in marks for n in mark.get("nested", ())),
+        progress=any("progress" in mark for mark in marks),
+        **known,
+    )
 
 
 def _mark(result: ToolMessage | None) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.managed.is_last_step import RemainingStepsManager
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -174,7 +175,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             return refusal
         if request.tool is not leave.ask_user:
             return None
-        return leave.asked(call, messages, resumable=_resumable(request.runtime))
+        return leave.asked(call, messages, resumable=_resumable())
 
     def _raised(
         self, request: ToolCallRequest, error: Exception, *, cut: bool = False
@@ -269,16 +270,19 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         seen=request.messages,
         tools=tools,
         model=_model_name(request.model),
-        thread=(info and (info.thread_id or info.run_id)) or "",
-        resumable=_resumable(runtime),
+        thread=(info and info.thread_id) or "",
+        resumable=_resumable(),
         remaining=_read(request.state, "loopguard_remaining"),
     )
 
 
-def _resumable(runtime: Any) -> bool:
-    """Whether the run has a checkpointer: only then it has a thread."""
-    info = getattr(runtime, "execution_info", None)
-    return bool(info and info.thread_id)
+def _resumable() -> bool:
+    """Whether the run has a checkpointer, without which no answer can come back.
+
+    `thread_id` does not tell: a caller may give one without a checkpointer.
+    """
+    configurable = get_config().get("configurable", {})
+    return configurable.get("__pregel_checkpointer") is not None
 
 
 def _marked(

@@ -48,7 +48,7 @@ class Scene:
         seen: The messages as the request has them, after other middlewares.
         tools: The tools by name, in the request's order.
         model: Name of the model, where known.
-        thread: The thread or run that events are reported under.
+        thread: The thread, where there is one.
         resumable: Whether a question to a person can be answered later.
         remaining: Supersteps left before the recursion limit, where known.
     """
@@ -88,6 +88,11 @@ def unpacked(opened: Mapping[str, Any]) -> dict[str, Any]:
 def first(scene: Scene) -> str | None:
     """The id of the first message that the model is shown."""
     return scene.seen[0].id if scene.seen else None
+
+
+def thread_of(scene: Scene, host: Mapping[str, Any]) -> str:
+    """What events are reported under: the thread, else the run's human word."""
+    return scene.thread or str(host.get("word") or "")
 
 
 def since(

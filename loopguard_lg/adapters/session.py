@@ -115,7 +115,8 @@ class Guard:
         known = self._measured(reply, scene, seconds)
         if all(found is not None for _, found in pair(reply, results)):
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
-            _, memory = self._feed(plan.memory, turn, scene.thread)
+            thread = past.thread_of(scene, plan.memory["host"])
+            _, memory = self._feed(plan.memory, turn, thread)
             return past.with_host(memory, open=None)
         spend = budgets.model_spend(Turn(**known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
@@ -223,8 +224,9 @@ class Guard:
     def _catch_up(self, memory: Memory, scene: Scene) -> tuple[Verdict, Memory]:
         verdict = Verdict()
         events, noted = past.since(memory, scene, self.agent)
+        thread = past.thread_of(scene, {**memory["host"], **noted})
         for event in events:
-            verdict, memory = self._feed(memory, event, scene.thread)
+            verdict, memory = self._feed(memory, event, thread)
             if verdict.good or isinstance(event, Human):
                 memory = past.marked_good(memory, verdict.i, scene.messages)
         return verdict, past.with_host(memory, **noted)
@@ -253,6 +255,7 @@ class Guard:
         detail: str,
     ) -> Plan:
         report = exits.report(reason, detail, memory, scene.messages, verdict)
+        thread = past.thread_of(scene, memory["host"])
         end = self.policy.ladder.rungs[-1]
         host: dict[str, Any] = {"open": None, "exit": None}
         asks = isinstance(end, AskUser) and scene.resumable
@@ -260,10 +263,10 @@ class Guard:
             number = memory["host"].get("asked", 0) + 1
             final = exits.question(report, number)
             host |= {"open": {"id": None, "ask": True}, "asked": number}
-            self._tell("asked", scene.thread, None, verdict, report["detail"])
+            self._tell("asked", thread, None, verdict, report["detail"])
         else:
             final = exits.final(report)
-            self._tell("exited", scene.thread, None, verdict, text_of(final))
+            self._tell("exited", thread, None, verdict, text_of(final))
         return Plan(
             before=before,
             memory=past.with_host(memory, **host),
@@ -276,6 +279,7 @@ class Guard:
         self, before: Memory, memory: Memory, scene: Scene, verdict: Verdict
     ) -> Plan:
         rung = self.policy.ladder.at(memory["ladder"].get("rung", 0))
+        thread = past.thread_of(scene, memory["host"])
         said = ""
         if (
             verdict.action == "reflect"
@@ -285,15 +289,15 @@ class Guard:
             said = prompts.reflection(
                 verdict.finding, memory["pad"], list(scene.tools), rung.tokens
             )
-            self._tell("reflected", scene.thread, None, verdict, said)
+            self._tell("reflected", thread, None, verdict, said)
         elif verdict.action == "escalate" and verdict.finding:
             memory, text = past.rolled_back(memory, scene, verdict.finding)
-            self._tell("escalated", scene.thread, None, verdict, text)
+            self._tell("escalated", thread, None, verdict, text)
         elif verdict.warnings:
             said = prompts.budget_warning(verdict.warnings)
-            self._tell("budget_warned", scene.thread, None, verdict, said)
+            self._tell("budget_warned", thread, None, verdict, said)
         if verdict.recovered:
-            self._tell("recovered", scene.thread, None, verdict)
+            self._tell("recovered", thread, None, verdict)
         strong = isinstance(rung, Escalate) and memory["ladder"].get("left", 0) > 0
         return Plan(
             before=before,

@@ -145,6 +145,7 @@ def _turn(record: Record, agent: str, text: str, i: int | None, where: str) -> T
         t=_number(record, "t", where),
         i=i,
         nested=_nested(record, where),
+        progress=_get(record, "progress", bool, where) or False,
     )
 
 
@@ -221,6 +222,7 @@ def from_event(event: Event, i: int) -> dict[str, Any]:
         "t": event.t,
         **_known(model=event.model, cost=event.cost, seconds=event.seconds),
         **({"nested": [_below(n) for n in event.nested]} if event.nested else {}),
+        **_known(progress=event.progress or None),
     }
 
 
