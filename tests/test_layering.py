@@ -14,7 +14,7 @@ import loopguard_lg
 ROOT = Path(loopguard_lg.__file__).parent
 HOSTS = ("langchain", "langgraph", "langchain_core", "langsmith")
 OUTSIDE = {"adapters", "cli", "telemetry", "testing", "__main__.py"}
-"""Parts that are not core: they may import the host, an extra, or a person's terminal."""
+"""What is not core: it may import the host, an extra, or a terminal library."""
 
 CORE = sorted(
     path.relative_to(ROOT)
