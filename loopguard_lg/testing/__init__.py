@@ -10,17 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loopguard_lg.testing.asserts import assert_no_loop, assert_trips
+    from loopguard_lg.testing.cassettes import Recording, recording
     from loopguard_lg.testing.doubles import Request, ScriptedModel, call
     from loopguard_lg.testing.histories import validate_history
-
-__all__ = ["Request", "ScriptedModel", "call", "validate_history"]
+    from loopguard_lg.testing.hygiene import recording_problems
 
 _HOMES = {
+    "Recording": "cassettes",
     "Request": "doubles",
     "ScriptedModel": "doubles",
+    "assert_no_loop": "asserts",
+    "assert_trips": "asserts",
     "call": "doubles",
+    "recording": "cassettes",
+    "recording_problems": "hygiene",
     "validate_history": "histories",
 }
+
+__all__ = [
+    "Recording",
+    "Request",
+    "ScriptedModel",
+    "assert_no_loop",
+    "assert_trips",
+    "call",
+    "recording",
+    "recording_problems",
+    "validate_history",
+]
 
 
 def __getattr__(name: str) -> Any:

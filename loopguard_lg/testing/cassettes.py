@@ -127,14 +127,17 @@ class Recording(Cassette):  # type: ignore[misc]
 
         Finds what a client or an `except Exception` hid.
         """
+        if complaint := self.complaint():
+            raise AssertionError(complaint)
+
+    def complaint(self) -> str:
+        """What is wrong so far; empty if nothing is."""
         problems = list(self.misses)
         if not self.recording and not problems and not self.all_played:
-            problems.append(
+            problems = [
                 f"{len(self)} requests are recorded, only {self.play_count} were made"
-            )
-        if problems:
-            name = Path(self.path).name
-            raise AssertionError("\n".join([f"{name}: {problems[0]}", *problems[1:]]))
+            ]
+        return "\n".join(f"{Path(self.path).name}: {each}" for each in problems)
 
     def _explain(self, request: Request) -> str:
         number = self.play_count + 1
@@ -173,7 +176,7 @@ def recording(
             yield opened
         except Exception as error:
             if opened.misses:
-                raise AssertionError("\n".join(opened.misses)) from error
+                raise AssertionError(opened.complaint()) from error
             raise
         opened.verify()
 
