@@ -19,7 +19,7 @@ from loopguard_lg.budgets import Exceeded
 from loopguard_lg.detectors import arbiter
 from loopguard_lg.digests import call_digest
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import History
+from loopguard_lg.history import History, Seen
 from loopguard_lg.ladder import Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
@@ -205,7 +205,7 @@ def _blocked(state: Memory, turn: Turn, history: History) -> Finding | None:
         steps=(state["at"], history.i),
         count=1,
         threshold=1,
-        detail=f"`{tools[0]}` was called again the same way after it was held back",
+        detail=state["detail"],
         key=state["key"],
         tool=tools[0],
     )
@@ -228,7 +228,7 @@ def _settled(
 ) -> Verdict:
     progress = history.progress and finding is None
     held = set(after["ladder"].get("holds", ()))
-    acted = any(s.changed and s.ok and s.call not in held for s in history.now)
+    acted = any(_wrote(s) and s.call not in held for s in history.now)
     after["ladder"] = ladder.settle(after["ladder"], progress=progress, acted=acted)
     rung = after["ladder"].get("rung", 0)
     return Verdict(
@@ -242,12 +242,16 @@ def _settled(
     )
 
 
+def _wrote(seen: Seen) -> bool:
+    return bool(seen.changed) and not seen.error and not seen.blocked
+
+
 def _noted(pad: scratchpad.Pad, turn: Turn, history: History) -> scratchpad.Pad:
     for step, seen in zip(turn.steps, history.now, strict=False):
         if step.blocked:
             continue
         call = scratchpad.describe(step.tool, step.args)
-        if seen.changed and seen.ok:
+        if _wrote(seen):
             pad = scratchpad.add(pad, "writes", call, scratchpad.quote(step.result, 60))
         else:
             pad = scratchpad.tried(pad, seen.call, call, step.result)
@@ -257,11 +261,8 @@ def _noted(pad: scratchpad.Pad, turn: Turn, history: History) -> scratchpad.Pad:
 def _ruled_out(
     pad: scratchpad.Pad, policy: Policy, state: Memory, finding: Finding
 ) -> scratchpad.Pad:
-    tried = pad.get("tried", {})
     for digest in finding.holds[:2]:
-        entry = tried.get(scratchpad.name(digest))
-        if entry:
-            pad = scratchpad.add(pad, "ruled", entry[0], f"{entry[1]}x, {entry[2]}")
+        pad = scratchpad.ruled_out(pad, digest)
     if isinstance(policy.ladder.at(state["rung"]), Escalate):
         pad = scratchpad.add(pad, "branches", scratchpad.quote(finding.detail, 90))
     return pad

@@ -3,9 +3,9 @@
 A first trigger reflects, the next one escalates, the last one leaves. Progress takes
 a rung down again. State is plain data:
 
-    {"rung": 0.., "key": int, "kind": str, "at": turn of the last intervention,
-     "told": keys reflected on, "holds": blocked calls, "left": turns of escalation,
-     "branch": escalations so far, "count": interventions in this run}
+    {"rung": 0.., "key": int, "kind": str, "detail": str, "at": turn of the newest
+     intervention, "told": keys reflected on, "holds": blocked calls, "left": turns of
+     escalation, "branch": escalations so far, "count": interventions in this run}
 """
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "rung": up,
         "key": finding.key,
         "kind": finding.kind,
+        "detail": finding.detail[:200],
         "at": i,
         "told": told,
         "holds": sorted({*state.get("holds", ()), *finding.holds})[:_TOLD],

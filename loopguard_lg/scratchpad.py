@@ -69,6 +69,17 @@ def tried(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
     return {**pad, "tried": dict(list(entries.items())[-_MOST["tried"] :])}
 
 
+def ruled_out(pad: Pad, digest: int) -> Pad:
+    """With a call that was tried moved to what is ruled out, with its outcome."""
+    rest = dict(pad.get("tried", {}))
+    call, times, outcome = rest.pop(name(digest), ("", 0, ""))
+    if not call:
+        return pad
+    return add(
+        {**pad, "tried": rest}, "ruled", call, f"{times}x: {outcome or 'nothing'}"
+    )
+
+
 def add(pad: Pad, part: str, *texts: str) -> Pad:
     """With one more entry in `facts`, `branches`, `ruled` or `writes`."""
     entry: Any = texts[0] if len(texts) == 1 else list(texts)
