@@ -6,6 +6,7 @@ import atexit
 import gzip
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,7 +33,9 @@ class Recorder:
     A thread is written when `end` is called for it, and whatever is open on `close`,
     which also runs when the process exits. Lines are appended whole; threads of the
     process may feed one recorder at once. Steps that are not written yet are held in
-    memory, encoded.
+    memory, encoded. Agents that share a thread are trajectories of their own, and so is
+    what begins from nothing in a thread again; a step that is taken again, after a
+    retry or from an older checkpoint, takes the place of what came after it.
 
     A file replays to the verdicts of the live run when the recorder saw the thread
     from its beginning, and `redact` left alone what detectors compare.
@@ -50,16 +53,21 @@ class Recorder:
         self._redact = redact
         self._about = about
         self._lock = threading.Lock()
-        self._open: dict[str, _Run] = {}
-        self._written: dict[str, int] = {}
+        self._open: dict[tuple[str, str], _Run] = {}
+        self._written: Counter[str] = Counter()
         atexit.register(self.close)
 
     def __call__(self, event: GuardEvent) -> None:
         """Take down what the engine was fed, and what was said because of it."""
         if event.name == "seen" and event.event is not None:
-            self._add(event.thread, from_event(_hashed(event.event), event.verdict.i))
+            step = from_event(_hashed(event.event), event.verdict.i)
         elif event.name in _INTERVENTIONS:
-            self._add(event.thread, _intervention(event))
+            step = _intervention(event)
+        else:
+            return
+        kept = _encoded(self._redact(step) if self._redact else step)
+        with self._lock:
+            self._add((event.thread, event.agent), step, kept)
 
     def end(self, thread: str, *, success: bool | None = None) -> None:
         """Write a thread; what comes of it later makes another trajectory.
@@ -67,14 +75,14 @@ class Recorder:
         Nothing is written for a thread that nothing was seen of.
         """
         with self._lock:
-            run = self._open.pop(thread, None)
-            if run is not None:
-                _append(self.path, self._line(thread, run, success))
+            for key in [key for key in self._open if key[0] == thread]:
+                self._write(key, success)
 
     def close(self) -> None:
         """Write every thread that is open; more may follow."""
-        for thread in list(self._open):
-            self.end(thread)
+        with self._lock:
+            for key in list(self._open):
+                self._write(key)
 
     def __enter__(self) -> Self:
         return self
@@ -88,31 +96,38 @@ class Recorder:
         self.close()
         atexit.unregister(self.close)
 
-    def _add(self, thread: str, step: dict[str, Any]) -> None:
-        kept = _encoded(self._redact(step) if self._redact else step)
-        with self._lock:
-            run = self._open.setdefault(thread, _Run())
-            run.steps.append(orjson.Fragment(kept))
-            run.agents.setdefault(step["agent"])
+    def _add(self, key: tuple[str, str], step: dict[str, Any], kept: bytes) -> None:
+        i = step["i"]
+        if key in self._open and i == 0 < self._open[key].steps[-1][0]:
+            self._write(key)
+        steps = self._open.setdefault(key, _Run()).steps
+        while step.get("event") != "intervention" and steps and steps[-1][0] >= i:
+            steps.pop()
+        steps.append((i, orjson.Fragment(kept)))
+        if step["agent"]:
+            self._open[key].agents.setdefault(step["agent"])
 
-    def _line(self, thread: str, run: _Run, success: bool | None) -> bytes:
-        count = self._written[thread] = self._written.get(thread, 0) + 1
+    def _write(self, key: tuple[str, str], success: bool | None = None) -> None:
+        run, thread = self._open.pop(key), key[0]
+        self._written[thread] += 1
+        count = self._written[thread]
         trajectory = Trajectory(
             id=thread if count == 1 else f"{thread}#{count}",
             success=success,
             t0=run.began,
-            extra={"agents": [agent for agent in run.agents if agent]},
+            extra={"agents": list(run.agents), **self._about},
         )
-        about = {**trajectory.as_dict(), **self._about, "steps": run.steps}
-        return orjson.dumps(about, default=str) + b"\n"
+        steps = [kept for _, kept in run.steps]
+        line = orjson.dumps({**trajectory.as_dict(), "steps": steps}, default=str)
+        _append(self.path, line + b"\n")
 
 
 class _Run:
-    """A thread that is not written yet."""
+    """A run that is not written yet: its steps by position, encoded."""
 
     def __init__(self) -> None:
         self.began = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.steps: list[orjson.Fragment] = []
+        self.steps: list[tuple[int, orjson.Fragment]] = []
         self.agents: dict[str, None] = {}
 
 

@@ -7,13 +7,31 @@ from typing import Any
 
 import orjson
 import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
 
-from loopguard_lg import Human, Policy, Recorder, Step, Turn, Verdict, decide
+from loopguard_lg import (
+    Human,
+    LoopGuardMiddleware,
+    Policy,
+    Recorder,
+    Step,
+    Turn,
+    Verdict,
+    decide,
+)
 from loopguard_lg.analysis.replay import verdicts
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.steps import Compaction, Event, Tokens
+from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.traces.model import Trajectory
 from loopguard_lg.traces.readers import read
+
+
+@tool
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return f"no entry for naïve {word}"
 
 
 def search(result: str = "no hits", **args: Any) -> Turn:
@@ -79,8 +97,8 @@ def test_an_intervention_is_a_step_of_its_own(tmp_path: Path) -> None:
 def test_digests_are_of_what_was_not_clipped(tmp_path: Path) -> None:
     """Two results that differ only in what is left out have different digests."""
     with Recorder(tmp_path / "runs.jsonl") as recorder:
-        for middle in "ab":
-            recorder(seen(search("x" * 5_000 + middle + "x" * 5_000)))
+        for i, middle in enumerate("ab"):
+            recorder(seen(search("x" * 5_000 + middle + "x" * 5_000), i=i))
 
     first, second = (s["calls"][0] for s in lines(recorder.path)[0]["steps"])
 
@@ -107,6 +125,73 @@ def test_a_run_is_written_when_it_ends(tmp_path: Path) -> None:
     assert (second["id"], second["success"]) == ("t#2", None)
 
 
+def test_a_step_taken_again_replaces_what_came_after_it(tmp_path: Path) -> None:
+    """After a retry, or from an older checkpoint, the path that counts is recorded."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        for i, text in [(0, "a"), (1, "b"), (2, "c"), (1, "d"), (1, "d"), (2, "e")]:
+            recorder(seen(Human(text=text), i=i))
+
+    (run,) = lines(recorder.path)
+
+    assert [step["text"] for step in run["steps"]] == ["a", "d", "e"]
+
+
+def test_a_thread_that_begins_anew_is_another_run(tmp_path: Path) -> None:
+    """Without a checkpointer, a second run of a thread starts from nothing."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        for i, text in [(0, "a"), (0, "a"), (1, "b"), (0, "c")]:
+            recorder(seen(Human(text=text), i=i))
+
+    texts = [[step["text"] for step in run["steps"]] for run in lines(recorder.path)]
+
+    assert texts == [["a", "b"], ["c"]]
+
+
+def test_agents_of_one_thread_are_apart(tmp_path: Path) -> None:
+    """Two guards count by themselves, so each has a recording that replays."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        for agent in ("lead", "scout", "lead"):
+            event = GuardEvent(
+                name="seen",
+                thread="t",
+                agent=agent,
+                event=Turn(agent=agent),
+                verdict=Verdict(i=0),
+            )
+            recorder(event)
+        recorder.end("t")
+
+    runs = lines(recorder.path)
+
+    assert [(run["id"], run["agents"]) for run in runs] == [
+        ("t", ["lead"]),
+        ("t#2", ["scout"]),
+    ]
+
+
+def test_a_real_agent_s_recording_replays(tmp_path: Path) -> None:
+    """What the middleware decided in an agent, replay decides again."""
+    made: list[Verdict] = []
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+
+        def watch(event: GuardEvent) -> None:
+            made.extend([event.verdict] if event.name == "seen" else [])
+
+        guard = LoopGuardMiddleware(observers=[recorder, watch])
+        model = ScriptedModel([call("look_up", word="x")] * 6, default="done")
+        agent = create_agent(model, [look_up], middleware=[guard])
+        agent.invoke({"messages": [("user", "What is x?")]})
+
+    (recorded,) = read(recorder.path)
+
+    assert isinstance(recorded, Trajectory)
+    assert [verdict for _, verdict in verdicts(Policy(), recorded)] == made
+    assert [v.action for v in made if v.action != "continue"][:2] == [
+        "reflect",
+        "escalate",
+    ]
+
+
 def test_nothing_is_written_for_nothing(tmp_path: Path) -> None:
     """A recorder that saw no run makes no file."""
     with Recorder(tmp_path / "runs.jsonl") as recorder:
@@ -120,8 +205,8 @@ def test_threads_may_feed_one_recorder_at_once(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "runs.jsonl")
 
     def work(name: str) -> None:
-        for _ in range(50):
-            recorder(seen(search(), name))
+        for i in range(50):
+            recorder(seen(search(), name, i))
         recorder.end(name)
 
     with ThreadPoolExecutor(8) as pool:
