@@ -237,13 +237,19 @@ def _push_turn(
     known = _note_turn(past.known, turn)
     agent = crc32(turn.agent.encode("utf-8", "surrogatepass")) & 0xFFFF
     said = _said(turn.text)
-    if not turn.steps:
-        entry = (i, TEXT, said[0], agent, *said, LITTLE)
-        return replace(
-            past, i=i, turns=_grow_turns(past.turns, entry), known=known, now=(),
-            progress=False, agent=turn.agent,
-        )
     reader = Reader(past, turn, known)
+    if not turn.steps:
+        entry = (i, TEXT, said[0], agent, *said, reader.talk(turn.text))
+        return replace(
+            past,
+            i=i,
+            turns=_grow_turns(past.turns, entry),
+            seen=reader.seen,
+            known=known,
+            now=(),
+            progress=False,
+            agent=turn.agent,
+        )
     now = reader.read(tools)
     gain = max(seen.gain for seen in now)
     what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF

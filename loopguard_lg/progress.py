@@ -17,8 +17,14 @@ from loopguard_lg.steps import Step
 NOTHING, LITTLE, MUCH = 0, 1, 2
 """What a call added to what was known: nothing, something or unclear, news."""
 
+_OPENING = 300
+"""Bytes with which two answers to a hand-over have to begin to count as one."""
+
 _HEAD = 240
 """Bytes at the start of a result in which it says whether it failed."""
+
+_ERROR = 1_000
+"""Bytes of an error that have to be equal."""
 
 _FAILED = re.compile(
     rb"[^a-z]{0,8}(?:(?:[a-z]+ ){0,4}returned: )?(?:\w*error\b|\w*exception\b|failed\b"
@@ -99,7 +105,7 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
         text = telling_line(data)
         return Outcome(
             failed=True,
-            error=short(text),
+            error=short(data[:_ERROR].lower()),
             kin=short(mask(text)),
             ok=ok,
             count=count,
@@ -109,10 +115,11 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
         )
     empty = len(data) < 160 and _EMPTY.fullmatch(head) is not None
     return Outcome(
+        kin=short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0,
         ok=ok,
         count=count,
         empty=empty,
-        formal=_is_formal(use, head, data, empty),
+        formal=_is_formal(use, head, data),
         pending=len(data) < 400 and _PENDING.search(head) is not None,
     )
 
@@ -124,13 +131,13 @@ def _has_failed(step: Step, head: bytes) -> bool:
     return bool(_FAILED.match(head) or _TRACE.search(head))
 
 
-def _is_formal(use: Use, head: bytes, data: bytes, empty: bool) -> bool:
+def _is_formal(use: Use, head: bytes, data: bytes) -> bool:
     """Is the result a mere receipt, or silence where silence means success?"""
     if use.silent and not data.strip():
         return True
     if use.role in ("read", "poll", "check") or len(data) > _FORMAL_LIMIT:
-        return use.role not in ("read", "poll") and empty
-    return empty or _FORMAL.match(head) is not None
+        return False
+    return not head.strip() or _FORMAL.match(head) is not None
 
 
 _LOUD = re.compile(
@@ -147,14 +154,16 @@ def telling_line(data: bytes) -> bytes:
         return b""
     if b"Traceback (most recent" in data:
         return lines[-1][:300].lower()
-    for line in lines:
+    for at, line in enumerate(lines):
         if _LOUD.search(line):
+            if line.endswith(b":"):
+                line += b" ".join(lines[at + 1 : at + 2])
             return line[:300].lower()
     return lines[0][:300].lower()
 
 
 _QUOTED = re.compile(
-    rb"(?<![0-9a-z])(['\"`])[^'\"`\n]{0,200}(?:\1|$)|\[[^\]\n]{0,80}\]"
+    rb"\[[^\]\n]{0,400}(?:\]|$)|(?<![0-9a-z])(['\"`])[^'\"`\n]{0,200}(?:\1|$)"
 )
 _NUMBERS = re.compile(rb"\d+")
 _PATHLIKE = re.compile(rb"(?<![\w<])[\w.~-]*/[\w./~-]{2,}")

@@ -158,6 +158,12 @@ class Reader:
             found.setdefault((seen.call, seen.result), seen)
         return tuple(found.values())
 
+    def talk(self, text: str) -> int:
+        """What a reply without calls says that was not said before; never more than a
+        little, for words alone move nothing."""
+        parts = units(clip(text).lower().encode("utf-8", "surrogatepass"))
+        return min(LITTLE, max(NOTHING, self.novelty(parts, 0.25) - 1 if parts else 1))
+
     def call(self, step: Step, policy: ToolPolicy) -> Seen:
         """One call."""
         call, near, spelled = step_digests(step, policy.volatile)
@@ -249,10 +255,10 @@ class Reader:
             return self.check(call, result, outcome)
         if call in rows.call and self.repeats(call, result):
             return NOTHING
-        if use.role == "write" and not outcome.failed:
+        if use.role == "write" and (outcome.formal or not outcome.empty):
             return self.written(use, outcome, fresh, (state, sure))
         if outcome.empty:
-            return self.nothing_found(words)
+            return LITTLE if outcome.formal else self.nothing_found(words)
         if outcome.formal or use.role == "wait":
             return LITTLE
         return fresh
@@ -306,7 +312,7 @@ class Reader:
             return MUCH
         if use.path and self.novelty([_key(f"artefact\0{use.path}")], 1.0) == MUCH:
             return MUCH
-        return LITTLE if outcome.formal or outcome.empty else max(LITTLE, fresh)
+        return LITTLE if outcome.formal else max(LITTLE, fresh)
 
     def nothing_found(self, words: int) -> int:
         """Finding nothing is a little news; again for a like call it is none."""
@@ -326,7 +332,9 @@ class Reader:
         bits |= Mark.BLOCKED * step.blocked | Mark.FORMAL * outcome.formal
         bits |= Mark.EMPTY * outcome.empty | Mark.TRANSIENT * outcome.transient
         bits |= Mark.PENDING * outcome.pending | Mark.INVALID * outcome.invalid
-        bits |= Mark.PASSED * (outcome.ok is True) | Mark.RED * (outcome.ok is False)
+        ran = use.role == "other" and use.silent
+        bits |= Mark.PASSED * (outcome.ok is True)
+        bits |= Mark.RED * (outcome.ok is False or ran and outcome.failed)
         bits |= Mark.DRIFT * (drift < MUCH) | Mark.GESTURE * use.acts
         bits |= Mark.WAITED * (use.waits or self.waited(step))
         if use.role in ("write", "check"):

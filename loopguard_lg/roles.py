@@ -139,6 +139,7 @@ _SHELLS = frozenset(
     ]
 )
 _CODE_KEYS = ("command", "cmd", "script", "query", "sql", "code")
+_STATEMENTS = ("command", "cmd", "sql", "query", "statement")
 _PATH_KEYS = [
     "path",
     "file_path",
@@ -187,21 +188,34 @@ def read_use(step: Step, role: Role | None) -> Use:
     """What a call does; `role`: what the policy says, if anything."""
     named, acts = name_role(step.tool)
     given = role or step.role
-    code = _code(step) if (given or named) in ("other", "read", "write", "poll") else ""
+    code = _code(step, named)
     if code:
         use = read_code(step.tool.lower(), code[:2_000])
         return use._replace(role=given) if given else use
-    return Use(given or named, find_path(step.args), acts=acts)
+    return Use(given or _mode_role(step, named), find_path(step.args), acts=acts)
 
 
-def _code(step: Step) -> str:
-    """The shell command or statement of a call, if it holds one."""
+def _code(step: Step, named: Role) -> str:
+    """The shell command or statement of a call, if it holds one: any argument of a
+    shell, a telling one of a tool whose name says nothing."""
     shell = step.tool.lower() in _SHELLS
-    for key in _CODE_KEYS:
+    if not shell and named != "other" and "sql" not in step.tool.lower():
+        return ""
+    for key in _CODE_KEYS if shell else _STATEMENTS:
         value = step.args.get(key)
-        if isinstance(value, str) and (shell or key in ("command", "cmd", "sql")):
+        if isinstance(value, str) and (shell or " " in value):
             return value
     return ""
+
+
+def _mode_role(step: Step, named: Role) -> Role:
+    """The role of tools that do several things: the verb in `command` or `action`."""
+    for key in ("command", "action", "operation", "mode"):
+        value = step.args.get(key)
+        if isinstance(value, str) and value.replace("_", "").isalpha():
+            said = name_role(value)[0]
+            return said if said != "other" else named
+    return named
 
 
 def find_path(args: Mapping[str, Any], depth: int = 3) -> str:
@@ -426,6 +440,7 @@ def _program(piece: str) -> str:
 
 
 def _last_word(code: str) -> str:
-    """The last argument of a command: most often the file it changes."""
-    words = code.split()
-    return tidy_path(words[-1].strip("'\"")) if words else ""
+    """The last argument of a command, if it looks like the file that it changes."""
+    word = code.split()[-1].strip("'\"")
+    plain = word[:1] != "-" and ("/" in word or "." in word) and word.isprintable()
+    return tidy_path(word) if plain and "|" not in code else ""

@@ -62,7 +62,8 @@ class Churn:
         """Variants of one call that all end in the same way."""
         seen = history.now[-1]
         rows = history.rows
-        if rows.result.count(seen.result) < self.steps - 1 or seen.marks & Mark.FORMAL:
+        need = self.steps + 1 if seen.marks & Mark.EMPTY else self.steps - 1
+        if rows.result.count(seen.result) < need or seen.marks & Mark.FORMAL:
             return None
         start = fence(history)
         alike = sorted(
@@ -75,7 +76,7 @@ class Churn:
                 and not rows.marks[k] & Mark.WAITED
             }
         )
-        if len(alike) < self.steps - 1 or history.news(alike[0]) > len(alike) - 1:
+        if len(alike) < need or history.news(alike[0]) > len(alike) - 1:
             return None
         return self._found(
             alike,

@@ -35,7 +35,7 @@ class FailingEdits:
             found = None
             if seen.role == "write" and seen.ok is None and seen.error and seen.path:
                 found = self._rejected(history, seen)
-            elif seen.ok is False:
+            elif seen.marks & Mark.RED:
                 found = self._red(history, seen)
             if found:
                 return found
@@ -73,7 +73,8 @@ class FailingEdits:
                 edited = False
             if marks & Mark.WRITE and marks & Mark.CHANGED:
                 edited = True
-            if marks & Mark.RED and edited:
+            alike = seen.ok is False or rows.kin[k] == seen.kin
+            if marks & Mark.RED and edited and alike:
                 red.append(rows.i[k])
                 edited = False
         red = distinct(red)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import distinct, name_of, require, watched
-from loopguard_lg.digests import likeness
+from loopguard_lg.detectors.repeats import last_change
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import HUMAN, History, Mark, Seen
 
@@ -44,19 +44,22 @@ class RecurringError:
         rows = history.rows
         if rows.kin.count(seen.kin) < self.times:
             return None
-        start = max(history.back(self.window), history.last(HUMAN) + 1)
+        start = history.back(self.window)
+        if seen.role == "other":
+            start = max(start, last_change(history, seen))
         turns: list[int] = []
-        alike = same = 0
+        calls: list[int] = []
+        same = 0
         for k, kin in enumerate(rows.kin):
-            if rows.i[k] < start or kin != seen.kin or rows.marks[k] & Mark.RED:
-                continue
-            turns.append(rows.i[k])
-            alike += likeness(rows.words[k], seen.words) >= 0.5
-            same += rows.error[k] == seen.error
+            if rows.i[k] >= start and kin == seen.kin and rows.error[k]:
+                turns.append(rows.i[k])
+                calls.append(rows.near[k])
+                same += rows.error[k] == seen.error
         turns = distinct(turns)
         need = self.times + (2 if seen.marks & Mark.TRANSIENT else 0)
-        need += alike < need
+        need += len(set(calls)) == len(calls)
         need += same < need
+        need += bool(turns) and turns[0] < history.last(HUMAN)
         if len(turns) < need or history.news(turns[0]) > len(turns) - 1:
             return None
         return Finding(

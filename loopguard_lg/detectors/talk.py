@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import fence, require
+from loopguard_lg.detectors.base import distinct, fence, name_of, require
 from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, HUMAN, TEXT, History, Mark
-from loopguard_lg.progress import MUCH
+from loopguard_lg.progress import MUCH, NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,30 @@ class Planner:
 
     def observe(self, history: History) -> Finding | None:
         """The row of plans to which the newest turn adds one."""
-        if not history.turns.i or not _plans(history, len(history.turns.i) - 1):
+        turns = history.turns
+        if not turns.i or turns.kind[-1] not in (CALLS, TEXT):
             return None
+        if turns.kind[-1] == TEXT:
+            return self._restated(history)
+        return self._written(history)
+
+    def _restated(self, history: History) -> Finding | None:
+        """Replies by one agent that say nothing new, with no call between."""
+        turns = history.turns
+        stale: list[int] = []
+        for k in range(len(turns.i) - 1, -1, -1):
+            if turns.kind[k] != TEXT or turns.agent[k] != turns.agent[-1]:
+                break
+            if turns.gain[k] == NOTHING and turns.text[k]:
+                stale.insert(0, turns.i[k])
+        if len(stale) < self.times or stale[-1] != history.i:
+            return None
+        return self._found(
+            history, stale, f"{len(stale)} replies said nothing new and did nothing"
+        )
+
+    def _written(self, history: History) -> Finding | None:
+        """Plans written in a row."""
         turns = history.turns
         start = fence(history)
         found: list[int] = []
@@ -47,14 +69,22 @@ class Planner:
         )
         if len(found) < self.times or not written:
             return None
+        return self._found(
+            history,
+            found,
+            f"the plan was written {len(found)} times in a row and nothing was done "
+            "between",
+        )
+
+    def _found(self, history: History, steps: list[int], detail: str) -> Finding:
+        """The finding."""
         return Finding(
             kind=self.kind,
-            steps=tuple(found),
-            count=len(found),
+            steps=tuple(steps),
+            count=len(steps),
             threshold=self.times,
-            detail=f"the plan was written {len(found)} times in a row and nothing was "
-            "done between",
-            key=turns.agent[-1],
+            detail=detail,
+            key=history.turns.agent[-1],
         )
 
 
@@ -95,7 +125,9 @@ class PingPong:
         """The exchange to which the newest turn adds one more."""
         if not history.turns.i:
             return None
-        return self._handoffs(history) or self._words(history)
+        return (
+            self._handoffs(history) or self._answers(history) or self._words(history)
+        )
 
     def _handoffs(self, history: History) -> Finding | None:
         """Hand-offs with no work between."""
@@ -145,6 +177,35 @@ class PingPong:
             "done between",
             key=min(pair),
         )
+
+    def _answers(self, history: History) -> Finding | None:
+        """Hand-overs in like words whose answers all begin the same."""
+        rows = history.rows
+        need = 2 * self.laps
+        for seen in history.now:
+            if seen.role != "handoff" or rows.kin.count(seen.kin) < need or not seen.kin:
+                continue
+            turns = distinct(
+                [
+                    rows.i[k]
+                    for k, kin in enumerate(rows.kin)
+                    if kin == seen.kin
+                    and rows.i[k] > fence(history)
+                    and likeness(rows.words[k], seen.words) >= 0.4
+                ]
+            )
+            if len(turns) >= need:
+                return Finding(
+                    kind=self.kind,
+                    steps=tuple(turns),
+                    count=len(turns),
+                    threshold=need,
+                    detail=f"{name_of(seen)} handed over {len(turns)} times in like "
+                    "words and the answers began the same",
+                    key=seen.kin,
+                    tool=seen.tool,
+                )
+        return None
 
     def _words(self, history: History) -> Finding | None:
         """Two speakers who repeat themselves to each other."""
