@@ -85,8 +85,7 @@ def from_dict(data: Any) -> Trajectory:
     Raises:
         ValueError: It is not as the format says; the message says which key.
     """
-    if not isinstance(data, Mapping):
-        raise ValueError(f"a trajectory is an object, not {_name(data)}")
+    _object(data, "a trajectory")
     steps = _get(data, "steps", list, "")
     if not _get(data, "id", str, "") or steps is None:
         raise ValueError("a trajectory needs the keys `id` and `steps`")
@@ -99,7 +98,7 @@ def from_dict(data: Any) -> Trajectory:
         source=_get(data, "source", str, ""),
         model=_get(data, "model", str, ""),
         task=_get(data, "task", str, ""),
-        versions=_get(data, "versions", dict, "") or {},
+        versions=_get(data, "versions", dict, "", {}),
         t0=_get(data, "t0", str, ""),
         extra={key: value for key, value in data.items() if key not in _FIELDS},
     )
@@ -116,12 +115,11 @@ def to_event(record: Any, where: str = "step") -> Event | None:
     Raises:
         ValueError: A value is not of its type; the message begins with `where`.
     """
-    if not isinstance(record, Mapping):
-        raise ValueError(f"{where} is an object, not {_name(record)}")
+    _object(record, where)
     kind = _get(record, "event", str, where)
     i = _get(record, "i", int, where)
-    agent = _get(record, "agent", str, where) or ""
-    text = _get(record, "text", str, where) or ""
+    agent = _get(record, "agent", str, where, "")
+    text = _get(record, "text", str, where, "")
     if agent == PERSON and kind in (None, "resume"):
         return Human(text=text, answer=kind == "resume", i=i)
     if kind == "compaction":
@@ -133,7 +131,7 @@ def to_event(record: Any, where: str = "step") -> Event | None:
 
 
 def _turn(record: Record, agent: str, text: str, i: int | None, where: str) -> Turn:
-    calls = _get(record, "calls", list, where) or ()
+    calls = _get(record, "calls", list, where, ())
     return Turn(
         agent=agent,
         text=text,
@@ -145,29 +143,28 @@ def _turn(record: Record, agent: str, text: str, i: int | None, where: str) -> T
         t=_number(record, "t", where),
         i=i,
         nested=_nested(record, where),
-        progress=_get(record, "progress", bool, where) or False,
+        progress=_get(record, "progress", bool, where, False),
     )
 
 
 def _step(call: Any, where: str) -> Step:
-    if not isinstance(call, Mapping):
-        raise ValueError(f"{where} is an object, not {_name(call)}")
+    _object(call, where)
     tool = _get(call, "tool", str, where)
     if not tool:
         raise ValueError(f"{where} has no `tool`")
     role = _get(call, "role", str, where)
     return Step(
         tool=tool,
-        args=_get(call, "args", dict, where) or {},
-        result=_get(call, "result", str, where) or "",
+        args=_get(call, "args", dict, where, {}),
+        result=_get(call, "result", str, where, ""),
         error=_get(call, "error", bool, where),
-        id=_get(call, "id", str, where) or "",
+        id=_get(call, "id", str, where, ""),
         state=_get(call, "state", str, where),
         changed_state=_get(call, "changed_state", bool, where),
         seconds=_number(call, "seconds", where),
-        blocked=_get(call, "blocked", bool, where) or False,
-        cached=_get(call, "cached", bool, where) or False,
-        attempts=_get(call, "attempts", int, where) or 1,
+        blocked=_get(call, "blocked", bool, where, False),
+        cached=_get(call, "cached", bool, where, False),
+        attempts=_get(call, "attempts", int, where, 1),
         args_hash=_get(call, "args_hash", str, where),
         result_hash=_get(call, "result_hash", str, where),
         result_bytes=_get(call, "result_bytes", int, where),
@@ -182,21 +179,24 @@ def _tokens(record: Record, where: str) -> Tokens | None:
         return None if total is None else Tokens(input=total)
     at = f"{where}.tokens"
     return Tokens(
-        input=_get(value, "input", int, at) or 0,
-        output=_get(value, "output", int, at) or 0,
-        cached=_get(value, "cached", int, at) or 0,
-        estimated=_get(value, "estimated", bool, at) or False,
+        input=_get(value, "input", int, at, 0),
+        output=_get(value, "output", int, at, 0),
+        cached=_get(value, "cached", int, at, 0),
+        estimated=_get(value, "estimated", bool, at, False),
     )
 
 
 def _nested(record: Record, where: str) -> tuple[Nested, ...]:
-    return tuple(
-        Nested(
-            model_calls=_get(item, "model_calls", int, where) or 0,
-            tokens=_tokens(item, where) or Tokens(),
-            cost=_number(item, "cost", where),
-        )
-        for item in _get(record, "nested", list, where) or ()
+    items = _get(record, "nested", list, where, ())
+    return tuple(_inner(item, f"{where}.nested[{at}]") for at, item in enumerate(items))
+
+
+def _inner(item: Any, where: str) -> Nested:
+    _object(item, where)
+    return Nested(
+        model_calls=_get(item, "model_calls", int, where, 0),
+        tokens=_tokens(item, where) or Tokens(),
+        cost=_number(item, "cost", where),
     )
 
 
@@ -272,10 +272,19 @@ def _name(value: Any) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-def _get(data: Record, key: str, kind: type[Any], where: str) -> Any:
-    """The value of `key`, `None` where there is none, checked for its type."""
+def _object(value: Any, where: str) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} is an object, not {_name(value)}")
+
+
+def _get(
+    data: Record, key: str, kind: type[Any], where: str, default: Any = None
+) -> Any:
+    """The value of `key`, checked for its type; `default` where there is none."""
     value = data.get(key)
-    if value is None or type(value) is kind:
+    if value is None:
+        return default
+    if type(value) is kind:
         return value
     at = f"{where}.{key}" if where else f"`{key}`"
     raise ValueError(f"{at} is {_KINDS[kind]}, not {_name(value)}")

@@ -54,6 +54,7 @@ turns = st.builds(
     seconds=some_seconds,
     t=some_seconds,
     nested=st.lists(nested, max_size=2).map(tuple),
+    progress=st.booleans(),
 )
 events = st.one_of(
     turns,

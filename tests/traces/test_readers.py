@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from loopguard_lg.errors import TraceFormatError
 from loopguard_lg.traces.model import Trajectory
-from loopguard_lg.traces.readers import read
+from loopguard_lg.traces.readers import Line, parse, read
 
 GOOD = b'{"id": "%s", "steps": []}\n'
 
@@ -89,3 +92,36 @@ def test_a_damaged_file_ends_with_an_error(tmp_path: Path, damage) -> None:
 def test_a_folder_is_an_error_that_says_so(tmp_path: Path) -> None:
     """The operating system's word for the problem is passed on."""
     assert names(tmp_path) == [f"{tmp_path}:1: Is a directory"]
+
+
+KEYS = (
+    "id",
+    "steps",
+    "calls",
+    "tool",
+    "args",
+    "tokens",
+    "nested",
+    "event",
+    "agent",
+    "t",
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), ANYTHING), ANYTHING)
+def test_whatever_a_line_holds_it_is_a_run_or_an_error(
+    data: dict[str, Any], step: Any
+) -> None:
+    """No JSON makes the reader raise."""
+    data |= {"id": "x", "steps": [step, {"calls": [step], "nested": [step]}]}
+
+    found = parse(Line("f", 1, json.dumps(data).encode()))
+
+    assert isinstance(found, Trajectory | TraceFormatError)
