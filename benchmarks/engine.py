@@ -36,7 +36,11 @@ def turn(rng: random.Random, n: int) -> Turn:
     """One turn of a long mixed run: mostly new reads, some edits, some repeats."""
     kind = rng.random()
     if kind < 0.1:
-        args = {"path": f"src/m{n % 7}.py", "old": text(rng, 500), "new": text(rng, 500)}
+        args = {
+            "path": f"src/m{n % 7}.py",
+            "old": text(rng, 500),
+            "new": text(rng, 500),
+        }
         step = Step(tool="edit_file", args=args, result="applied")
     elif kind < 0.2:
         fixed = random.Random(n // 40)
@@ -64,7 +68,10 @@ def main() -> None:
         _, memory = decide(policy, memory, event)
         times.append(time.perf_counter() - started)
         if n in marks:
-            at[n] = (statistics.median(times[-1000:]) * 1e6, len(ormsgpack.packb(memory)))
+            at[n] = (
+                statistics.median(times[-1000:]) * 1e6,
+                len(ormsgpack.packb(memory)),
+            )
     print(f"{'step':>8} {'µs/step':>8} {'memory':>8}")
     for n, (median, size) in at.items():
         print(f"{n:>8} {median:>8.1f} {size:>8}")

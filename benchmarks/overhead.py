@@ -45,10 +45,16 @@ KINDS: dict[str, Callable[[], list[Any]]] = {
 }
 
 
+WORDS = [
+    f"{a}{b}{c}" for a in "bdgklmnprst" for b in "aeiou" for c in ("n", "rk", "st")
+]
+
+
 @tool
 def look(topic: str) -> str:
     """Look something up."""
-    return f"{topic}: " + " ".join(f"{topic}-{n}" for n in range(40))
+    rng = random.Random(topic)
+    return " ".join(rng.choice(WORDS) for _ in range(100))
 
 
 class Model(GenericFakeChatModel):
@@ -74,8 +80,10 @@ def run(kind: str, turns: int, saver: Any) -> tuple[float, int]:
     config: Any = {"configurable": {"thread_id": kind}, "recursion_limit": 10 * turns}
     gc.collect()
     started = time.perf_counter()
-    agent.invoke({"messages": [("user", "go")]}, config, durability="sync")
+    state = agent.invoke({"messages": [("user", "go")]}, config, durability="sync")
     took = (time.perf_counter() - started) * 1000 / turns
+    if state["messages"][-1].text != "done":
+        raise SystemExit(f"{kind} did not come to its end")
     values = saver.get_tuple(config).checkpoint["channel_values"]
     own = values.get("loopguard")
     return took, len(ormsgpack.packb(own)) if own else 0

@@ -91,9 +91,7 @@ def guarded(
 ) -> Any:
     """An agent with the guard in front of other middlewares."""
     guard = LoopGuardMiddleware(policy, observers=observers)
-    return create_agent(
-        model, list(tools), middleware=[guard, *middleware], **settings
-    )
+    return create_agent(model, list(tools), middleware=[guard, *middleware], **settings)
 
 
 def ask(text: str = "find it") -> dict[str, Any]:

@@ -29,7 +29,6 @@ def test_an_honest_run_hears_nothing(way: Way) -> None:
 
     assert notes(model) == ["", "", ""]
     assert last(state).text == "found"
-    assert "loopguard" not in state
 
 
 def test_a_repeat_is_reflected_on_once(way: Way) -> None:
@@ -59,9 +58,7 @@ def test_a_held_call_is_not_executed_and_the_strong_model_takes_over(
 ) -> None:
     """After the note the same call is answered by the guard, and the run reroutes."""
     strong = ScriptedModel(replies=[call("read", path="a.md")])
-    weak = ScriptedModel(
-        replies=[call("write", path="n", text="z"), *same(4), "found"]
-    )
+    weak = ScriptedModel(replies=[call("write", path="n", text="z"), *same(4), "found"])
 
     state = way(guarded(weak, laddered(strong)), ask(), THREAD)
 
@@ -82,8 +79,8 @@ def test_the_strong_model_starts_from_the_last_good_point(way: Way) -> None:
     seen = strong.requests[0]
     assert [m.text for m in results(seen.messages)][0].startswith("document about a")
     assert "no results" not in [m.text for m in seen.messages]
-    assert "write(path=\"n\", text=\"z\") -> wrote 1 bytes to n" in seen.text
-    assert "ruled out: search(query=\"x\")" in seen.text
+    assert 'write(path="n", text="z") -> wrote 1 bytes to n' in seen.text
+    assert 'ruled out: search(query="x")' in seen.text
 
 
 def test_the_state_keeps_what_the_model_no_longer_sees(way: Way) -> None:
