@@ -8,6 +8,7 @@ those can be passed by what was running when they ran out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -59,10 +60,16 @@ class Budget:
     unknown_price: Literal["refuse", "ignore"] = "refuse"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.per_tool, Mapping):
+            raise PolicyError(
+                f"budget.per_tool={self.per_tool!r}: give limits by name of the tool"
+            )
         for name, allowed in self.limits():
             _check_limit(name, allowed)
-        if not 0 < self.warn <= 1:
-            raise PolicyError(f"budget.warn={self.warn!r}: give a share in (0, 1]")
+        if not _is_amount(self.warn) or not 0 < self.warn <= 1:
+            raise PolicyError(
+                f"budget.warn={self.warn!r}: give a share above 0, 1 for never"
+            )
         _check_choice("scope", self.scope, ("run", "thread"))
         _check_choice("unknown_price", self.unknown_price, ("refuse", "ignore"))
 
@@ -76,15 +83,23 @@ class Budget:
             yield f"tool:{tool}", allowed
 
 
-def _check_limit(name: str, allowed: float) -> None:
-    number = isinstance(allowed, int | float) and not isinstance(allowed, bool)
-    if not number or not allowed > 0:
+def _check_limit(name: str, allowed: Any) -> None:
+    whole = name not in ("seconds", "usd")
+    fits = _is_amount(allowed) and allowed > 0
+    if not fits or (whole and not isinstance(allowed, int)):
+        kind, tool = "whole number" if whole else "number", name.partition("tool:")[2]
         raise PolicyError(
-            f"budget.{name}={allowed!r}: give a number above 0, or None for no limit"
+            f"budget.{f'per_tool[{tool!r}]' if tool else name}={allowed!r}: give a "
+            f"{kind} above 0, or {'leave it out' if tool else 'None'} for no limit"
         )
 
 
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def _is_amount(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= value < math.inf
+
+
+def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise PolicyError(f"budget.{name}={value!r}: give one of {', '.join(allowed)}")
 
@@ -97,10 +112,18 @@ class Price:
     output: float
     cached: float | None = None
 
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if not _is_amount(value) and (part.name != "cached" or value is not None):
+                raise PolicyError(
+                    f"price.{part.name}={value!r}: give US dollars for a million tokens"
+                )
+
     def of(self, tokens: Tokens) -> float:
         """US dollars for `tokens`."""
         cached = self.input if self.cached is None else self.cached
-        fresh = tokens.input - tokens.cached
+        fresh = max(0, tokens.input - tokens.cached)
         total = (
             fresh * self.input + tokens.cached * cached + tokens.output * self.output
         )
@@ -171,20 +194,22 @@ def model_spend(turn: Turn) -> Used:
         out["seconds"] = turn.seconds
     for inner in turn.nested:
         out["model_calls"] += inner.model_calls
-        _add_call(out, inner.tokens, inner.cost)
+        _add_call(out, inner.tokens, inner.cost, inner.model_calls)
     return out
 
 
-def _add_call(out: Used, tokens: Tokens | None, cost: float | None) -> None:
+def _add_call(
+    out: Used, tokens: Tokens | None, cost: float | None, calls: int = 1
+) -> None:
     if tokens is not None:
         out["input_tokens"] = out.get("input_tokens", 0) + tokens.input
         out["output_tokens"] = out.get("output_tokens", 0) + tokens.output
         if tokens.estimated:
-            out["estimated"] = out.get("estimated", 0) + 1
+            out["estimated"] = out.get("estimated", 0) + calls
     if cost is not None:
         out["usd"] = out.get("usd", 0) + cost
-    else:
-        out["unpriced"] = out.get("unpriced", 0) + 1
+    elif calls:
+        out["unpriced"] = out.get("unpriced", 0) + calls
 
 
 def tool_spend(turn: Turn, handoffs: int, watched: frozenset[str]) -> Used:

@@ -29,7 +29,7 @@ def listed(model: str) -> Price | None:
     """
     from genai_prices import Usage, calc_price
 
-    provider, _, ref = model.rpartition(":")
+    provider, ref = model.split(":", 1) if ":" in model else ("", model)
 
     def per_million(usage: Usage) -> float | None:
         try:
