@@ -9,7 +9,7 @@ one its vote and is named in `Verdict.faults`; it never costs the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -19,11 +19,11 @@ from loopguard_lg.budgets import Exceeded
 from loopguard_lg.detectors import arbiter
 from loopguard_lg.digests import call_digest
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import History, Seen
+from loopguard_lg.history import COMPACTION, REPORT, History, Seen
 from loopguard_lg.ladder import Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Event, Human, Progress, Turn
+from loopguard_lg.steps import Event, Human, Progress, Step, Turn
 
 Action: TypeAlias = Literal["continue", "reflect", "escalate", "exit"]
 """What is to be done next."""
@@ -83,16 +83,15 @@ def decide(
     """
     before = memories.load(memory)
     faults: list[tuple[str, str]] = []
-    history = _guard(faults, "history", lambda: _seen(policy, before, event, faults))
-    after = {**before, "history": history.dump()} if history else dict(before)
-    past = history or History.load({})
+    history = _seen(policy, before, event, faults)
+    after = {**before, "history": history.dump()}
     if isinstance(event, Turn):
-        after["used"] = _charged(policy, before["used"], event, past)
-        verdict = _judge(policy, before, after, event, past, faults)
+        after["used"] = _charged(policy, before["used"], event, history)
+        verdict = _judge(policy, before, after, event, history, faults)
     else:
         if isinstance(event, Human):
             _new_word(after, event)
-        verdict = _settled(policy, before, after, past)
+        verdict = _settled(policy, before, after, history)
     return _closed(policy, after, verdict, faults)
 
 
@@ -109,11 +108,16 @@ def _guard(
 def _seen(
     policy: Policy, memory: Memory, event: Event, faults: list[tuple[str, str]]
 ) -> History:
-    history = History.load(memory["history"]).push(event, policy.tools)
+    load = partial(History.load, memory["history"])
+    past = _guard(faults, "history", load) or History()
+    history = _guard(faults, "history", partial(past.push, event, policy.tools))
+    if history is None:
+        return replace(past, i=past.i + 1, progress=False)
     if not isinstance(event, Turn) or history.progress:
         return history
     if event.progress or _signalled(policy, event, faults):
-        return history.push(Progress(i=history.i), policy.tools)
+        reported = history.push(Progress(i=history.i), policy.tools)
+        return replace(reported, now=history.now)
     return history
 
 
@@ -152,10 +156,10 @@ def _judge(
     faults: list[tuple[str, str]],
 ) -> Verdict:
     findings = _findings(policy, history, faults)
-    finding = _blocked(before["ladder"], turn, history) or _guard(
+    finding = _blocked(before["ladder"], history) or _guard(
         faults, "arbiter", lambda: _chosen(policy, findings, history)
     )
-    after["pad"] = _noted(after["pad"], turn, history)
+    after["pad"] = _noted(after["pad"], _pairs(policy, turn, history))
     state = finding and ladder.climb(
         policy.ladder, before["ladder"], finding, history.i
     )
@@ -176,7 +180,9 @@ def _judge(
 def _findings(
     policy: Policy, history: History, faults: list[tuple[str, str]]
 ) -> tuple[Finding, ...]:
-    found = []
+    found: list[Finding] = []
+    if history.kind == REPORT:  # progress was reported of this very turn
+        return ()
     for detector in policy.detectors:
         try:
             finding = detector.observe(history)
@@ -195,9 +201,12 @@ def _chosen(
     return arbiter(acting, history) if acting else None
 
 
-def _blocked(state: Memory, turn: Turn, history: History) -> Finding | None:
-    """A held call that was asked for again is a trigger by itself."""
-    tools = [step.tool for step in turn.steps if step.blocked]
+def _blocked(state: Memory, history: History) -> Finding | None:
+    """A held call that was asked for again is a trigger by itself; one that a budget
+    refused is none.
+    """
+    held = state.get("holds", ())
+    tools = [seen.tool for seen in history.now if seen.blocked and seen.call in held]
     if not tools or not state.get("rung"):
         return None
     return Finding(
@@ -229,7 +238,8 @@ def _settled(
     progress = history.progress and finding is None
     held = set(after["ladder"].get("holds", ()))
     acted = any(_wrote(s) and s.call not in held for s in history.now)
-    after["ladder"] = ladder.settle(after["ladder"], progress=progress, acted=acted)
+    if history.kind != COMPACTION:
+        after["ladder"] = ladder.settle(after["ladder"], progress=progress, acted=acted)
     rung = after["ladder"].get("rung", 0)
     return Verdict(
         i=history.i,
@@ -243,11 +253,24 @@ def _settled(
 
 
 def _wrote(seen: Seen) -> bool:
-    return bool(seen.changed) and not seen.error and not seen.blocked
+    return bool(seen.changed) and not seen.blocked
 
 
-def _noted(pad: scratchpad.Pad, turn: Turn, history: History) -> scratchpad.Pad:
-    for step, seen in zip(turn.steps, history.now, strict=False):
+def _pairs(policy: Policy, turn: Turn, history: History) -> Iterable[tuple[Step, Seen]]:
+    """The steps with what was seen of them; equal calls of a batch are seen as one."""
+    if len(turn.steps) == len(history.now):
+        return zip(turn.steps, history.now, strict=True)
+    seen = {one.call: one for one in history.now}
+    calls = [call_digest(step.tool, step.args, policy.tools) for step in turn.steps]
+    return [
+        (step, seen[call])
+        for step, call in zip(turn.steps, calls, strict=True)
+        if call in seen
+    ]
+
+
+def _noted(pad: scratchpad.Pad, pairs: Iterable[tuple[Step, Seen]]) -> scratchpad.Pad:
+    for step, seen in pairs:
         if step.blocked:
             continue
         call = scratchpad.describe(step.tool, step.args)
