@@ -6,6 +6,7 @@ Replay is observe-only: the recording goes on as it was, whatever the verdicts.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -150,7 +151,8 @@ def _spread(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R
     # Not forked: the caller may have threads (a progress bar).
     context = multiprocessing.get_context("spawn")
     waiting: deque[Future[R]] = deque()
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    quiet = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer
+    with ProcessPoolExecutor(jobs, context, signal.signal, quiet) as pool:
         for item in items:
             waiting.append(pool.submit(work, item))
             if len(waiting) > 2 * jobs:
