@@ -46,6 +46,11 @@ class Escalate:
     turns: int = 5
 
     def __post_init__(self) -> None:
+        model = self.model
+        if not (model is None or isinstance(model, str) or hasattr(model, "invoke")):
+            raise PolicyError(
+                f"Escalate.model={model!r}: give a chat model, a model string, or None"
+            )
         _positive("Escalate.turns", self.turns)
 
 
@@ -60,12 +65,16 @@ class AskUser:
 
     fallback: GiveUp = field(default_factory=GiveUp)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.fallback, GiveUp):
+            raise PolicyError(f"AskUser.fallback={self.fallback!r}: give a GiveUp()")
+
 
 Rung: TypeAlias = Reflect | Escalate | AskUser | GiveUp
 """One reaction; the first trigger takes the first one."""
 
 
-def _positive(name: str, value: float) -> None:
+def _positive(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise PolicyError(f"{name}={value!r}: give a whole number of at least 1")
 
@@ -85,6 +94,12 @@ class Ladder:
 
     def __init__(self, *rungs: Rung, most: int = 8) -> None:
         _positive("Ladder.most", most)
+        for rung in rungs:
+            if not isinstance(rung, Reflect | Escalate | AskUser | GiveUp):
+                raise PolicyError(
+                    f"Ladder({rung!r}): a rung is a Reflect(...), Escalate(...), "
+                    "AskUser() or GiveUp() object"
+                )
         ends = [isinstance(rung, AskUser | GiveUp) for rung in rungs]
         if not ends or not ends[-1] or any(ends[:-1]):
             raise PolicyError(
@@ -95,8 +110,11 @@ class Ladder:
         object.__setattr__(self, "most", most)
 
     def at(self, rung: int) -> Rung | None:
-        """The rung by number, from 1; `None` at the foot of the ladder."""
-        return self.rungs[rung - 1] if rung else None
+        """The rung by number, from 1; `None` at the foot of the ladder.
+
+        Beyond the end it is the exit: a thread may come from a longer ladder.
+        """
+        return self.rungs[min(rung, len(self.rungs)) - 1] if rung else None
 
 
 State: TypeAlias = dict[str, Any]
@@ -106,36 +124,33 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     """The state after a trigger at turn `i`; `None` where it is not a new trigger.
 
     Evidence that an intervention has answered already does not count: it takes
-    `finding.again` turns newer than that.
+    `finding.again` turns newer than that. A rung reflects on a loop once: where
+    progress has led down and the loop is back, that rung is passed over.
     """
     rung = state.get("rung", 0)
     fresh = sum(1 for step in finding.steps if step > state.get("at", -1))
-    if rung and fresh < finding.again:
+    if "at" in state and fresh < finding.again:
         return None
     last = len(ladder.rungs)
     count = state.get("count", 0) + 1
     up = last if count > ladder.most else min(rung + 1, last)
-    if up < last and finding.key in state.get("told", ()) and _reflects(ladder, up):
+    told = [*state.get("told", ())]
+    while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
         up += 1
-    told = [*state.get("told", ()), finding.key][-_TOLD:]
     on = ladder.at(up)
-    climbs = isinstance(on, Escalate)
+    holds = [old for old in state.get("holds", ()) if old not in finding.holds]
     return {
         "rung": up,
         "key": finding.key,
         "kind": finding.kind,
         "detail": finding.detail[:200],
         "at": i,
-        "told": told,
-        "holds": sorted({*state.get("holds", ()), *finding.holds})[:_TOLD],
+        "told": [*told, finding.key][-_TOLD:],
+        "holds": [*holds, *finding.holds][-_TOLD:],
         "left": on.turns if isinstance(on, Escalate) else 0,
-        "branch": state.get("branch", 0) + climbs,
+        "branch": state.get("branch", 0) + isinstance(on, Escalate),
         "count": count,
     }
-
-
-def _reflects(ladder: Ladder, rung: int) -> bool:
-    return isinstance(ladder.at(rung), Reflect)
 
 
 def settle(state: State, *, progress: bool, acted: bool) -> State:
