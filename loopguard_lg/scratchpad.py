@@ -34,7 +34,9 @@ _BEARER = re.compile(
 def quote(text: str, limit: int) -> str:
     """`text` from outside as one short line of data, secrets masked."""
     flat = " ".join(text[: limit * 4].split())
-    flat = _BEARER.sub("***", "".join(c for c in flat if c.isprintable()))
+    if not flat.isprintable():
+        flat = "".join(c for c in flat if c.isprintable())
+    flat = _BEARER.sub("***", flat)
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

@@ -50,7 +50,12 @@ _counter: ContextVar[_Counter | None] = ContextVar("loopguard_counter", default=
 
 
 class _Counter(BaseCallbackHandler):
-    """Adds the usage of every model call below it to a ledger."""
+    """Adds the usage of every model call below it to a ledger; hears nothing else."""
+
+    ignore_agent = True
+    ignore_chain = True
+    ignore_retriever = True
+    ignore_custom_event = True
 
     def __init__(self, ledger: Ledger, own: Mapping[str, Price]) -> None:
         self.ledger = ledger

@@ -65,7 +65,7 @@ def test_a_held_call_is_not_executed_and_the_strong_model_takes_over(
     assert executed == ["write n", *["search x"] * 3, "read a.md"]
     assert "Not executed" in results(state["messages"])[4].text
     assert last(state).text == "found"
-    assert len(weak.requests) == 6 and len(strong.requests) == 1
+    assert (len(weak.requests), len(strong.requests)) == (6, 1)
 
 
 def test_the_strong_model_starts_from_the_last_good_point(way: Way) -> None:
@@ -113,7 +113,7 @@ def test_the_third_trigger_gives_up_with_a_report(way: Way) -> None:
 
     report = last(state).response_metadata["loopguard_exit"]
     assert state["loopguard_exit"] == report
-    assert report["reason"] == "loop" and report["kind"] == "repeat"
+    assert (report["reason"], report["kind"]) == ("loop", "repeat")
     assert report["ruled_out"][0].startswith('search(query="x")')
     assert executed == ["search x"] * 3
     assert not last(state).tool_calls
