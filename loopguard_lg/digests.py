@@ -254,8 +254,8 @@ _MASKS: tuple[tuple[bytes, re.Pattern[bytes], bytes], ...] = tuple(
             rb"(?:Z|[+-]\d\d:?\d\d| ?[AP]M)?",
             b"<time>",
         ),
-        (b"0s", rb"\d[\d.]{0,15} ?(?:s|secs?|seconds?)(?![0-9A-Za-z])", b"<took>"),
-        (b"0m", rb"\d[\d.]{0,15} ?(?:ms|milliseconds?)(?![0-9A-Za-z])", b"<took>"),
+        (b"0s", rb"\d[\d.]{0,15} ?s(?:ec|ecs|econds?)?(?![0-9A-Za-z])", b"<took>"),
+        (b"0ms", rb"\d[\d.]{0,15} ?ms(?![0-9A-Za-z])", b"<took>"),
         (b"pid", rb"\bpid[ =:#]{0,3}\d+", b"<pid>"),
         (b"/tmp/", rb"/tmp/[\w.+-]+", b"<tmp>"),
         (b"ttempt", rb"ttempts?[ #:=]{1,3}\d+", b"<n>"),
@@ -296,13 +296,13 @@ def result_digest(step: Step, calmed: bytes) -> int:
 
 
 _WORDS = re.compile(rb"[0-9a-z\x80-\xff]+")
-_SKETCH_WORDS = 32
+_SKETCH_WORDS = 24
 
 
 def sketch(data: bytes) -> int:
-    """The words of a call as 63 bits, for `likeness`; the first 32 words count."""
+    """The words of a call as 63 bits, for `likeness`; the first 24 words count."""
     bits = 0
-    for word in _WORDS.findall(data[:600].lower())[:_SKETCH_WORDS]:
+    for word in _WORDS.findall(data[:300].lower())[:_SKETCH_WORDS]:
         bits |= 1 << crc32(word) % 63
     return bits
 
@@ -314,7 +314,7 @@ def likeness(a: int, b: int) -> float:
 
 
 _BREAKS = bytes.maketrans(b".;,{}[]()|", b"\n" * 10)
-_NUMBERED = re.compile(rb"(?m)^ *\d+ ?[\t:|]")
+_NUMBERED = re.compile(rb"\n *\d+ ?[\t:|]")
 UNITS = 24
 """Lines of one result that novelty looks at."""
 
@@ -325,8 +325,9 @@ def units(calmed: bytes) -> list[int]:
     Of more than `UNITS` the smallest digests are taken: the same lines are then drawn
     from two results that share them. Line numbers in front are ignored.
     """
-    if b"\t" in calmed or b":" in calmed:
-        calmed = _NUMBERED.sub(b"", calmed)
+    start = calmed.find(b"\n")
+    if start >= 0 and _NUMBERED.match(calmed, start):
+        calmed = _NUMBERED.sub(b"\n", b"\n" + calmed)
     lines = calmed.split(b"\n")
     if len(lines) < 4:
         lines = calmed.translate(_BREAKS).split(b"\n")

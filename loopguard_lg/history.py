@@ -8,7 +8,7 @@ however long the run is, and nothing of it is text. `History.push` is pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -65,8 +65,7 @@ class Turns(NamedTuple):
     gain: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """Last known values.
 
     Attributes:
@@ -85,7 +84,7 @@ class Known:
     output: int = 0
     done: int = 0
     chant: int = 0
-    checks: tuple[int, ...] = ()
+    checks: list[int] = []
 
 
 def _empty_rows() -> Rows:
@@ -127,44 +126,45 @@ class History:
         """The history that `dump` made plain; an empty one for `None`."""
         if not data:
             return cls()
-        known = dict(data["known"])
-        known["checks"] = tuple(known["checks"])
         return cls(
             i=data["i"],
             rows=Rows(*data["rows"]),
             turns=Turns(*data["turns"]),
             seen=data["seen"],
-            known=Known(**known),
+            known=Known(*data["known"]),
             progress=data["progress"],
         )
 
     def dump(self) -> dict[str, Any]:
         """Plain data: at most about 4.5 KB in msgpack. The lists are shared, not copied,
-        and nobody may change them."""
-        known = {f.name: getattr(self.known, f.name) for f in fields(Known)}
-        known["checks"] = list(self.known.checks)
+        and nobody may change them.
+        """
         return {
             "i": self.i,
             "rows": list(self.rows),
             "turns": list(self.turns),
             "seen": self.seen,
-            "known": known,
+            "known": list(self.known),
             "progress": self.progress,
         }
 
-    def push(self, event: Event, tools: Mapping[str, ToolPolicy] | None = None) -> History:
+    def push(
+        self, event: Event, tools: Mapping[str, ToolPolicy] | None = None
+    ) -> History:
         """The history after an event; `self` stays as it is."""
         i = self.i + 1 if event.i is None else event.i
         if isinstance(event, Turn):
             return _push_turn(self, event, i, tools or {})
         kind, text = _other(event)
         entry = (i, kind, 0, 0, *_said(text), MUCH if kind != COMPACTION else LITTLE)
-        return replace(
-            self,
+        return History(
             i=i,
+            rows=self.rows,
             turns=_grow_turns(self.turns, entry),
-            now=(),
+            seen=self.seen,
+            known=self.known,
             progress=kind in (HUMAN, REPORT),
+            agent=self.agent,
         )
 
     @property
@@ -214,19 +214,20 @@ def _said(text: str) -> tuple[int, int]:
 
 def _grow_turns(turns: Turns, entry: tuple[int, ...]) -> Turns:
     """One event more, the oldest forgotten."""
-    return Turns(
-        *([*column[1 - TURNS :], new] for column, new in zip(turns, entry, strict=True))
+    return Turns._make(
+        [[*column[1 - TURNS :], new] for column, new in zip(turns, entry, strict=True)]
     )
 
 
 def _grow_rows(rows: Rows, now: tuple[Seen, ...], i: int) -> Rows:
     """The calls of a turn more, the oldest forgotten."""
     kept = [seen.row(i) for seen in now[:BATCH]]
-    return Rows(
-        *(
-            [*column[len(kept) - ROWS :], *new]
+    old = len(kept) - ROWS
+    return Rows._make(
+        [
+            [*column[old:], *new]
             for column, new in zip(rows, zip(*kept, strict=True), strict=True)
-        )
+        ]
     )
 
 
@@ -238,27 +239,20 @@ def _push_turn(
     agent = crc32(turn.agent.encode("utf-8", "surrogatepass")) & 0xFFFF
     said = _said(turn.text)
     reader = Reader(past, turn, known)
-    if not turn.steps:
-        entry = (i, TEXT, said[0], agent, *said, reader.talk(turn.text))
-        return replace(
-            past,
-            i=i,
-            turns=_grow_turns(past.turns, entry),
-            seen=reader.seen,
-            known=known,
-            now=(),
-            progress=False,
-            agent=turn.agent,
-        )
     now = reader.read(tools)
-    gain = max(seen.gain for seen in now)
-    what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
+    if now:
+        gain = max(seen.gain for seen in now)
+        what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
+        rows = _grow_rows(past.rows, now, i)
+    else:
+        gain, what, rows = reader.talk(turn.text), said[0], past.rows
+    entry = (i, CALLS if now else TEXT, what, agent, *said, gain)
     return History(
         i=i,
-        rows=_grow_rows(past.rows, now, i),
-        turns=_grow_turns(past.turns, (i, CALLS, what, agent, *said, gain)),
+        rows=rows,
+        turns=_grow_turns(past.turns, entry),
         seen=reader.seen,
-        known=replace(known, done=reader.done, checks=tuple(reader.checks)),
+        known=known._replace(done=reader.done, checks=reader.checks),
         now=now,
         progress=gain == MUCH,
         agent=turn.agent,
@@ -270,13 +264,14 @@ def _note_turn(known: Known, turn: Turn) -> Known:
     t = turn.t or known.t
     tokens = turn.tokens.input if turn.tokens else 0
     size = sum(step.result_bytes or len(step.result) for step in turn.steps)
-    return replace(
-        known,
-        t=t,
-        gap=t - known.t,
-        context=tokens or known.context,
-        output=known.output + size,
-        chant=0 if turn.steps else _chant(turn.text),
+    return Known(
+        t,
+        t - known.t,
+        tokens or known.context,
+        known.output + size,
+        known.done,
+        0 if turn.steps else _chant(turn.text),
+        known.checks,
     )
 
 

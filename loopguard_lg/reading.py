@@ -23,7 +23,6 @@ from loopguard_lg.progress import (
     read_outcome,
     state_in,
     todos_done,
-    without_echo,
 )
 from loopguard_lg.roles import Use, read_use
 from loopguard_lg.steps import Role, Step, Turn, clip
@@ -61,6 +60,7 @@ class Mark:
     HANDOFF = 1 << 18
     POLL = 1 << 19
     READ = 1 << 20
+    WAIT = 1 << 21
 
 
 _ROLE_MARKS = {
@@ -69,7 +69,7 @@ _ROLE_MARKS = {
     "plan": Mark.PLAN,
     "handoff": Mark.HANDOFF,
     "poll": Mark.POLL,
-    "wait": Mark.WAITED,
+    "wait": Mark.WAIT | Mark.WAITED,
     "read": Mark.READ,
 }
 
@@ -160,7 +160,8 @@ class Reader:
 
     def talk(self, text: str) -> int:
         """What a reply without calls says that was not said before; never more than a
-        little, for words alone move nothing."""
+        little, for words alone move nothing.
+        """
         parts = units(clip(text).lower().encode("utf-8", "surrogatepass"))
         return min(LITTLE, max(NOTHING, self.novelty(parts, 0.25) - 1 if parts else 1))
 
@@ -198,7 +199,8 @@ class Reader:
 
     def state(self, step: Step, use: Use, outcome: Outcome) -> tuple[int, bool]:
         """Digest of the state after a call, and whether it is more than a guess from
-        what an edit put in place."""
+        what an edit put in place.
+        """
         if use.role not in ("write", "other") and step.state is None:
             return 0, False
         told = step.state or state_in(step.result)
@@ -207,7 +209,9 @@ class Reader:
         after = content_after(step) if use.path and not outcome.failed else None
         if after is None:
             return 0, False
-        return short(clip(f"{use.path}\0{after}").encode("utf-8", "surrogatepass")), False
+        return short(
+            clip(f"{use.path}\0{after}").encode("utf-8", "surrogatepass")
+        ), False
 
     def covers(self, step: Step, use: Use) -> int:
         """What a read of a range adds to the ranges read before; `MUCH` without one."""
@@ -245,7 +249,7 @@ class Reader:
     ) -> int:
         """What a call added."""
         call, result, words, state, sure = digests
-        fresh = self.novelty(self.parts(step, use, data), 0.25)
+        fresh = self.novelty(units(data), 0.25)
         rows = self.past.rows
         if outcome.failed and outcome.ok is None:
             return NOTHING if outcome.error in rows.error else LITTLE
@@ -261,11 +265,8 @@ class Reader:
             return LITTLE if outcome.formal else self.nothing_found(words)
         if outcome.formal or use.role == "wait":
             return LITTLE
-        return fresh
-
-    def parts(self, step: Step, use: Use, data: bytes) -> list[int]:
-        """The lines of a result without its echo of the arguments."""
-        return units(without_echo(step, data))
+        curt = len(data) < 40 and use.role not in ("read", "poll")
+        return max(fresh, LITTLE) if curt else fresh
 
     def repeats(self, call: int, result: int) -> bool:
         """Did the same call bring the same result within the window?"""
@@ -285,7 +286,8 @@ class Reader:
 
     def check(self, call: int, result: int, outcome: Outcome) -> int:
         """Checks are progress when fewer tests fail than ever; other failures with a
-        known result teach nothing."""
+        known result teach nothing.
+        """
         known = self.checks
         key = call & 0xFFFFFFFF
         best = -1
@@ -297,7 +299,7 @@ class Reader:
         count = 0 if outcome.ok else outcome.count if outcome.count >= 0 else 9_999
         known += [key, count if best < 0 else min(best, count)]
         del known[:-8]
-        if best < 0 or count < best:
+        if count < best or best < 0 and outcome.ok:
             return MUCH
         return NOTHING if result in self.past.rows.result else LITTLE
 
@@ -345,7 +347,9 @@ class Reader:
         """Did time pass before or during a call that a poll may be forgiven for?"""
         known, past = self.known, self.past.known
         growing = known.gap >= 10 and known.gap >= 1.3 * past.gap > 0
-        return known.gap >= 30 or growing or (step.seconds or 0) >= 10
+        marks = self.past.rows.marks
+        rested = bool(marks) and bool(marks[-1] & Mark.WAIT)
+        return rested or known.gap >= 30 or growing or (step.seconds or 0) >= 10
 
 
 def _changed(step: Step, use: Use, outcome: Outcome) -> bool | None:

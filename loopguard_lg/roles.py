@@ -190,14 +190,15 @@ def read_use(step: Step, role: Role | None) -> Use:
     given = role or step.role
     code = _code(step, named)
     if code:
-        use = read_code(step.tool.lower(), code[:2_000])
+        use = read_code(step.tool.lower(), _without_body(code))
         return use._replace(role=given) if given else use
     return Use(given or _mode_role(step, named), find_path(step.args), acts=acts)
 
 
 def _code(step: Step, named: Role) -> str:
     """The shell command or statement of a call, if it holds one: any argument of a
-    shell, a telling one of a tool whose name says nothing."""
+    shell, a telling one of a tool whose name says nothing.
+    """
     shell = step.tool.lower() in _SHELLS
     if not shell and named != "other" and "sql" not in step.tool.lower():
         return ""
@@ -206,6 +207,15 @@ def _code(step: Step, named: Role) -> str:
         if isinstance(value, str) and (shell or " " in value):
             return value
     return ""
+
+
+def _without_body(code: str) -> str:
+    """The start of a command, a here-document left out."""
+    at = code.find("<<")
+    if at >= 0:
+        end = code.find("\n", at)
+        code = code[: end if end >= 0 else None]
+    return code[:600]
 
 
 def _mode_role(step: Step, named: Role) -> Role:

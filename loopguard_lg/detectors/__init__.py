@@ -55,7 +55,8 @@ _RANK = {detector.kind: rank for rank, detector in enumerate(DEFAULTS)}
 
 def arbiter(findings: Sequence[Finding], history: History) -> Finding | None:
     """The one finding that a turn is judged by: the most specific one, and among those
-    the one whose loop began first."""
+    the one whose loop began first.
+    """
     return min(
         findings,
         key=lambda f: (_RANK.get(f.kind, -1), f.onset, -f.count),

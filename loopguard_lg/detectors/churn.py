@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import fence, name_of, require
+from loopguard_lg.detectors.base import distinct, fence, name_of, require
+from loopguard_lg.detectors.cycles import in_cycle
+from loopguard_lg.detectors.repeats import last_change
 from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, History, Mark, Seen
@@ -34,7 +36,7 @@ class Churn:
         """The stretch of stale turns to which the newest turn adds one."""
         if not history.now or any(self.kind in seen.off for seen in history.now):
             return None
-        if history.turns.gain[-1] != NOTHING:
+        if history.turns.gain[-1] != NOTHING or in_cycle(history):
             return None
         return self._stale(history) or self._variants(history)
 
@@ -65,17 +67,16 @@ class Churn:
         need = self.steps + 1 if seen.marks & Mark.EMPTY else self.steps - 1
         if rows.result.count(seen.result) < need or seen.marks & Mark.FORMAL:
             return None
-        start = fence(history)
-        alike = sorted(
-            {
-                rows.i[k]
-                for k, result in enumerate(rows.result)
-                if result == seen.result
-                and rows.i[k] > start
-                and likeness(rows.words[k], seen.words) >= 0.6
-                and not rows.marks[k] & Mark.WAITED
-            }
-        )
+        start = max(fence(history) + 1, last_change(history, seen))
+        found = [
+            k
+            for k, result in enumerate(rows.result)
+            if result == seen.result
+            and rows.i[k] >= start
+            and likeness(rows.words[k], seen.words) >= 0.6
+            and not rows.marks[k] & Mark.WAITED
+        ]
+        alike = distinct([rows.i[k] for k in found])
         if len(alike) < need or history.news(alike[0]) > len(alike) - 1:
             return None
         return self._found(

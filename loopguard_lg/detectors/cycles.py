@@ -25,13 +25,14 @@ def _sequence(history: History) -> tuple[list[int], list[int]]:
 
 def in_cycle(history: History) -> bool:
     """Are the newest two laps of some cycle equal? Then the loop is more than a repeat
-    of one call, and `Oscillation` names it when it has its laps."""
+    of one call, and `Oscillation` names it when it has its laps.
+    """
     what = _sequence(history)[1]
     return any(
         len(what) > period
         and what[-period:] == what[-2 * period : -period]
         and len(set(what[-period:])) > 1
-        for period in _PERIODS
+        for period in (2, 3)
     )
 
 
@@ -76,13 +77,16 @@ class Oscillation:
         return None
 
     def _found(
-        self, history: History, at: list[int], period: int, laps: int, lap: tuple[int, ...]
+        self,
+        history: History,
+        at: list[int],
+        period: int,
+        laps: int,
+        lap: tuple[int, ...],
     ) -> Finding:
         """The finding of a cycle of calls."""
         rows = history.rows
-        held = [
-            rows.call[k] for k, i in enumerate(rows.i) if i >= at[-period]
-        ]
+        held = [rows.call[k] for k, i in enumerate(rows.i) if i >= at[-period]]
         seen = history.now[-1]
         return Finding(
             kind=self.kind,

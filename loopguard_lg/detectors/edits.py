@@ -11,6 +11,9 @@ from loopguard_lg.history import History, Mark, Seen
 from loopguard_lg.progress import MUCH
 
 
+_BROKEN = Mark.FAILED | Mark.RED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingEdits:
     """Edits of one file each followed by a failing check, or edits that never apply.
@@ -57,31 +60,39 @@ class FailingEdits:
         turns = distinct(turns)
         if len(turns) < self.times or history.news(turns[0]) > len(turns) - 1:
             return None
-        return self._found(seen, turns, f"{len(turns)} edits of {_file(seen)} were refused")
+        return self._found(
+            seen, turns, f"{len(turns)} edits of {_file(seen)} were refused"
+        )
 
     def _red(self, history: History, seen: Seen) -> Finding | None:
         """Failing checks with an edit before each, and no fewer failures."""
         rows = history.rows
         start = fence(history)
         red: list[int] = []
+        known: set[int] = set()
         edited = False
         for k, marks in enumerate(rows.marks):
             if rows.i[k] <= start:
                 continue
-            if marks & Mark.PASSED or rows.gain[k] == MUCH:
+            written = marks & Mark.WRITE and seen.ok is False
+            if marks & Mark.PASSED or rows.gain[k] == MUCH and not written:
                 red.clear()
                 edited = False
             if marks & Mark.WRITE and marks & Mark.CHANGED:
                 edited = True
-            alike = seen.ok is False or rows.kin[k] == seen.kin
-            if marks & Mark.RED and edited and alike:
+            if marks & Mark.RED and edited:
+                if rows.kin[k] not in known:
+                    known.add(rows.kin[k])
+                    red.clear()
                 red.append(rows.i[k])
                 edited = False
         red = distinct(red)
         if len(red) < self.times or red[-1] != history.i:
             return None
         return self._found(
-            seen, red, f"{len(red)} edits in a row left the check {name_of(seen)} failing"
+            seen,
+            red,
+            f"{len(red)} edits in a row left the check {name_of(seen)} failing",
         )
 
     def _found(self, seen: Seen, turns: list[int], detail: str) -> Finding:
@@ -121,7 +132,7 @@ class Tampering:
     def observe(self, history: History) -> Finding | None:
         """The weakening of tests to which the newest turn adds something."""
         for seen in watched(history, self.kind):
-            if seen.marks & Mark.WEAKENS and not seen.marks & Mark.FAILED:
+            if seen.marks & Mark.WEAKENS and seen.marks & _BROKEN != Mark.FAILED:
                 found = self._weakened(history, seen)
             elif seen.ok is True and seen.role == "check":
                 found = self._greened(history, seen)
@@ -134,12 +145,14 @@ class Tampering:
     def _weakened(self, history: History, seen: Seen) -> Finding | None:
         """Weakened tests since the last check that failed."""
         rows = history.rows
-        red = _last_red(history)
+        red = _last_red(history, history.i)
         turns = distinct(
             [
                 rows.i[k]
                 for k, marks in enumerate(rows.marks)
-                if marks & Mark.WEAKENS and not marks & Mark.FAILED and rows.i[k] > red
+                if marks & Mark.WEAKENS
+                and marks & _BROKEN != Mark.FAILED
+                and rows.i[k] > red
             ]
         )
         if red < 0 or len(turns) < self.times:
@@ -150,7 +163,7 @@ class Tampering:
     def _greened(self, history: History, seen: Seen) -> Finding | None:
         """A pass after edits to tests alone."""
         rows = history.rows
-        red = _last_red(history)
+        red = _last_red(history, history.i)
         if red < 0:
             return None
         edits = [
@@ -180,9 +193,10 @@ class Tampering:
         )
 
 
-def _last_red(history: History) -> int:
-    """The turn of the newest check that failed, -1 without one."""
+def _last_red(history: History, before: int) -> int:
+    """The turn of the newest check that failed before a turn, -1 without one."""
     rows = history.rows
     return max(
-        (i for k, i in enumerate(rows.i) if rows.marks[k] & Mark.RED), default=-1
+        (i for k, i in enumerate(rows.i) if rows.marks[k] & Mark.RED and i < before),
+        default=-1,
     )

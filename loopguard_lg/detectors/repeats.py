@@ -108,14 +108,19 @@ def last_change(history: History, seen: Seen) -> int:
     rows = history.rows
     for k in range(len(rows.i) - 1, -1, -1):
         marks = rows.marks[k]
-        if marks & Mark.CHANGED and rows.gain[k] > NOTHING and rows.call[k] != seen.call:
+        if (
+            marks & Mark.CHANGED
+            and rows.gain[k] > NOTHING
+            and rows.call[k] != seen.call
+        ):
             return rows.i[k]
     return -1
 
 
 def idle(history: History, turns: list[int]) -> bool:
     """Did the work go on all the same? So if more turns between brought news than
-    there are repetitions."""
+    there are repetitions.
+    """
     return history.news(turns[0]) > len(turns) - 1
 
 
@@ -167,7 +172,9 @@ class NearRepeat:
             ]
         )
         detail = f"{name_of(seen)} was called {len(turns)} times with nearly the same "
-        return self._found(history, seen, turns, f"{detail}arguments and {ending(seen)}")
+        return self._found(
+            history, seen, turns, f"{detail}arguments and {ending(seen)}"
+        )
 
     def _drift(self, history: History, seen: Seen) -> Finding | None:
         """Ranges of one file that were read before."""

@@ -125,9 +125,7 @@ class PingPong:
         """The exchange to which the newest turn adds one more."""
         if not history.turns.i:
             return None
-        return (
-            self._handoffs(history) or self._answers(history) or self._words(history)
-        )
+        return self._handoffs(history) or self._answers(history) or self._words(history)
 
     def _handoffs(self, history: History) -> Finding | None:
         """Hand-offs with no work between."""
@@ -163,7 +161,9 @@ class PingPong:
             if agent not in pair:
                 break
         run = min(run, len(found))
-        same = [k for k in found if turns.text[k] and turns.text.count(turns.text[k]) > 1]
+        same = [
+            k for k in found if turns.text[k] and turns.text.count(turns.text[k]) > 1
+        ]
         repeated = len(same) >= self.laps or _same_words(history, found)
         need = 2 * self.laps if repeated else 4 * self.laps
         if run < need:
@@ -183,7 +183,11 @@ class PingPong:
         rows = history.rows
         need = 2 * self.laps
         for seen in history.now:
-            if seen.role != "handoff" or rows.kin.count(seen.kin) < need or not seen.kin:
+            if (
+                seen.role != "handoff"
+                or rows.kin.count(seen.kin) < need
+                or not seen.kin
+            ):
                 continue
             turns = distinct(
                 [
@@ -210,11 +214,13 @@ class PingPong:
     def _words(self, history: History) -> Finding | None:
         """Two speakers who repeat themselves to each other."""
         turns = history.turns
+        if turns.kind[-1] not in (TEXT, HUMAN):
+            return None
         talk = [k for k, kind in enumerate(turns.kind) if kind in (TEXT, HUMAN)]
         texts = [turns.text[k] for k in talk]
         span = 2 * (self.laps + 1)
         tail = texts[-span:]
-        if turns.kind[-1] not in (TEXT, HUMAN) or len(tail) < span or not all(tail):
+        if len(tail) < span or not all(tail):
             return None
         if tail != tail[:2] * (span // 2) or tail[0] == tail[1]:
             return None

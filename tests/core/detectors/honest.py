@@ -1,0 +1,232 @@
+"""Runs that repeat themselves for good reasons: name -> events."""
+
+from __future__ import annotations
+
+from loopguard_lg.steps import Compaction, Event, Step, Turn
+
+from .runs import asks, call, does, says, turn
+
+_LINES = "\n".join(f"line {n} of the file" for n in range(30))
+
+
+def _poll(result: str, t: float) -> Turn:
+    return Turn(steps=(call("get_job_status", result, job="j1"),), t=t)
+
+
+HONEST: dict[str, list[Event]] = {
+    "polls whose result moves": [
+        does("get_job_status", f"running, {n * 10} %", job="j1") for n in range(9)
+    ],
+    "polls with waits between": [
+        event
+        for _ in range(8)
+        for event in (
+            does("get_job_status", "queued", job="j1"),
+            does("wait", "ok", seconds=30),
+        )
+    ],
+    "polls by a shell that sleeps": [
+        does("bash", "queued", command="sleep 60 && gh run view 77") for _ in range(8)
+    ],
+    "polls with growing gaps": [_poll("queued", t) for t in (0, 10, 25, 50, 100, 200)],
+    "three polls": [does("get_job_status", "queued", job="j1") for _ in range(3)],
+    "three equal reads in one batch": [
+        turn(*(call("read_file", "x = 1", path="a.py") for _ in range(3))),
+        says("The file sets x."),
+    ],
+    "an outage that ends": [
+        does("fetch", "503 Service Unavailable", error=True, url="a.x"),
+        does("fetch", "503 Service Unavailable", error=True, url="a.x"),
+        does("fetch", "<html>Welcome</html>", error=False, url="a.x"),
+    ],
+    "a rate limit on several calls": [
+        *(
+            does("search", "429 Too Many Requests, try again later", error=True, query=q)
+            for q in ("a", "b", "c")
+        ),
+        does("search", "3 hits", error=False, query="c"),
+    ],
+    "pages of a list": [
+        does("list_orders", f"orders {n}01 to {n}99, next={n + 1}", cursor=n)
+        for n in range(12)
+    ],
+    "windows of a long file": [
+        does("read_file", f"part {n}\n{n} text", path="a.csv", offset=n * 100, limit=100)
+        for n in range(12)
+    ],
+    "one item after the other": [
+        event
+        for name in ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
+        for event in (
+            does("grep", "1 match in 1 file", pattern=f"import {name}", path="src"),
+            does("bash", "", command=f"git mv src/{name}.py lib/{name}.py"),
+            does("edit_file", "applied", path=f"src/use_{name}.py", old="src", new="lib"),
+        )
+    ],
+    "one file with many edits": [
+        does("edit_file", "applied", path="a.py", old=f"# todo {n}", new=f"step({n})")
+        for n in range(12)
+    ],
+    "an edit that is taken back once": [
+        does("edit_file", "applied", path="a.py", old="x = 1", new="x = 2"),
+        does("edit_file", "applied", path="a.py", old="x = 2", new="x = 1"),
+        does("edit_file", "applied", path="a.py", old="x = 1", new="x = 3"),
+    ],
+    "tests after every fix": [
+        event
+        for n, failing in enumerate((6, 5, 5, 3, 4, 2, 2, 1))
+        for event in (
+            does("edit_file", "applied", path="a.py", old=f"v{n}", new=f"v{n + 1}"),
+            does("bash", f"{failing} failed, 9 passed", command="pytest", error=True),
+        )
+    ],
+    "git status between changes": [
+        event
+        for n in range(5)
+        for event in (
+            does("bash", "nothing to commit", command="git status"),
+            does("write_file", "created", path=f"out/{n}.md", content=f"# {n}"),
+        )
+    ],
+    "the same question in every user turn": [
+        event
+        for n in range(8)
+        for event in (
+            asks(f"And the balance now, number {n}?"),
+            does("get_balance", "1,204.10", account="a1"),
+            says("It is 1,204.10."),
+        )
+    ],
+    "reading again after a compaction": [
+        does("read_file", _LINES, path="a.py"),
+        does("read_file", _LINES, path="a.py"),
+        Compaction(agent="agent"),
+        does("read_file", _LINES, path="a.py"),
+        does("edit_file", "applied", path="a.py", old="line 3", new="line three"),
+    ],
+    "two compactions in a long run": [
+        does("read_file", "a = 1", path="a.py"),
+        Compaction(agent="agent"),
+        does("read_file", "b = 1", path="b.py"),
+        does("read_file", "c = 1", path="c.py"),
+        Compaction(agent="agent"),
+    ],
+    "different queries with different hits": [
+        does("search", f"1. docs/{n} 2. guide/{n} 3. wiki/{n}", query=f"install step {n}")
+        for n in range(9)
+    ],
+    "different queries without hits": [
+        does("search", "no results", query=query)
+        for query in ("kestrel nesting", "tax form 12b", "ferry times Oban", "rye bread")
+    ],
+    "a plan that moves on": [
+        does(
+            "write_todos",
+            "list updated",
+            todos=[
+                {"content": f"item {k}", "status": "done" if k < n else "pending"}
+                for k in range(5)
+            ],
+        )
+        for n in range(6)
+    ],
+    "a plan that is written twice": [
+        does("write_todos", "list updated", todos=[{"content": "a"}]),
+        does("write_todos", "list updated", todos=[{"content": "a"}, {"content": "b"}]),
+        does("read_file", "a = 1", path="a.py"),
+    ],
+    "three wrong ids and then the right one": [
+        *(
+            does("click", "Invalid action!", error=True, target=target)
+            for target in ("Blue kettle, 2 l", "Steel pan with lid", "Oak board")
+        ),
+        does("click", "Item page: oak board", error=False, target="B0042"),
+    ],
+    "one retry after a typo": [
+        does("query_db", "Error: unknown column 'nam'", sql="select nam from t"),
+        does("query_db", "Error: unknown column 'nam'", sql="select nam from t"),
+        does("query_db", "Ann\nBob", sql="select name from t"),
+    ],
+    "scrolling through a page": [
+        does("scroll_down", f"Paragraph {n}: something else entirely") for n in range(8)
+    ],
+    "keys pressed several times": [does("press_key", "ok", key="Tab") for _ in range(5)],
+    "a hand-over and its answer": [
+        turn(call("transfer_to_geo", "handed over"), agent="boss"),
+        turn(call("lookup", "Fenwick, 3 km", place="Marlow"), agent="geo"),
+        turn(call("transfer_to_boss", "handed back"), text="Fenwick.", agent="geo"),
+        turn(call("transfer_to_tax", "handed over"), agent="boss"),
+        turn(call("lookup", "19 %", place="DE"), agent="tax"),
+        turn(call("transfer_to_boss", "handed back"), text="19 %.", agent="tax"),
+    ],
+    "subtasks handed out one by one": [
+        does("task", f"Chapter {n} is about {n} things, and ends with a table of {n} rows.",
+             subagent_type="reader", description=f"Summarise chapter {n}")
+        for n in range(9)
+    ],
+    "a check that feeds a pipe": [
+        event
+        for n in range(4)
+        for event in (
+            does("edit_file", "applied", path="a.py", old=f"v{n}", new=f"v{n + 1}"),
+            does("bash", f"E   assert {n}", command="pytest -q | tail -1"),
+        )
+    ],
+    "tests and code changed together": [
+        does("bash", "1 failed, 3 passed", command="pytest", error=True),
+        does("edit_file", "applied", path="src/a.py", old="v1", new="v2"),
+        does(
+            "edit_file",
+            "applied",
+            path="tests/test_a.py",
+            old="assert f() == 1",
+            new="assert f() == 2",
+        ),
+        does("bash", "4 passed", command="pytest", error=False),
+    ],
+    "new tests before any failure": [
+        does("edit_file", "applied", path="tests/test_a.py", old="pass", new="assert f()"),
+        does("bash", "4 passed", command="pytest", error=False),
+    ],
+    "a table of like rows": [
+        says("\n".join(f"| item {n} | {n} EUR | in stock |" for n in range(60)))
+    ],
+    "a long list in one reply": [
+        says("\n".join(f"- step {n}: look at part {n} of the plan" for n in range(40)))
+    ],
+    "the same receipt for every row": [
+        does("insert_row", "ok", table="people", row={"name": name, "age": age})
+        for age, name in enumerate(("Ann", "Bob", "Cid", "Dee", "Eve", "Fay", "Gus"))
+    ],
+    "non-ASCII rows with the same receipt": [
+        does("ajouter", "enregistré", nom=name) for name in "éàüßñçøå"
+    ],
+    "a chat without tools": [
+        event
+        for question, answer in (
+            ("What is a monad?", "A monoid in the category of endofunctors."),
+            ("And a functor?", "A map between categories that keeps structure."),
+            ("And a category?", "Objects, arrows, and how arrows compose."),
+        )
+        for event in (asks(question), says(answer))
+    ],
+    "a build that is fixed in two rounds": [
+        does("bash", "error: missing ;", command="cargo build", error=True),
+        does("edit_file", "applied", path="src/m.rs", old="a", new="a;"),
+        does("bash", "error: unknown name b", command="cargo build", error=True),
+        does("edit_file", "applied", path="src/m.rs", old="b", new="c"),
+        does("bash", "Finished", command="cargo build", error=False),
+    ],
+    "MCP reads of many records": [
+        does("mcp__crm__get_contact", f'{{"id": {n}, "name": "P{n}", "vip": false}}', id=n)
+        for n in range(20)
+    ],
+    "the same read by two agents": [
+        turn(call("read_file", _LINES, path="a.py"), agent="coder"),
+        turn(call("read_file", _LINES, path="a.py"), agent="reviewer"),
+    ],
+    "odd arguments": [
+        Turn(steps=(Step(tool="f", args={"x": float("nan"), "y": {1: "a"}, "z": "\ud800"}),)),
+        Turn(steps=(Step(tool="", args={}, result="\ud800"),)),
+    ],
+}

@@ -1,0 +1,409 @@
+"""Runs that go in circles: name -> (kind, the latest event by which to trip, events)."""
+
+from __future__ import annotations
+
+from loopguard_lg.steps import Compaction, Event, Tokens, Turn
+
+from .runs import asks, call, does, says, turn
+
+_REWORDED = (
+    "refund window for damaged parcels",
+    "damaged parcels refund window",
+    "window of refund for parcels damaged",
+    "parcels damaged: refund window",
+    "how long is the refund window for damaged parcels",
+    "refund window damaged parcels policy",
+    "damaged parcel refund window days",
+)
+_HITS = "1. help/refunds 'Refunds' 2. help/damage 'Damaged goods' 3. blog/parcels 'News'"
+_PLANS = (
+    ("Look at the parser", "Repair dates", "Write tests"),
+    ("Inspect the parser module", "Fix date handling", "Add tests"),
+    ("Study the parser", "Correct the dates", "Test it"),
+    ("Review parser code", "Mend date parsing", "Cover with tests"),
+)
+
+
+def _todos(items: tuple[str, ...]) -> list[dict[str, str]]:
+    return [{"content": item, "status": "pending"} for item in items]
+
+
+LOOPS: dict[str, tuple[str, int, list[Event]]] = {
+    "the same empty search": (
+        "repeat",
+        2,
+        [does("search", "[]", query="blue widget") for _ in range(5)],
+    ),
+    "the same search with other key order and spacing": (
+        "repeat",
+        2,
+        [
+            does("search", "no results", query="blue", limit=5),
+            does("search", "no results", limit=5.0, query=" blue "),
+            does("search", "no results", limit=5, query="blue\n"),
+        ],
+    ),
+    "the same file over and over among other reads": (
+        "repeat",
+        6,
+        [
+            does("read_file", "a = 1\nb = 2\nc = 3\nd = 4", path="src/a.py"),
+            does("read_file", "e = 1\nf = 2\ng = 3\nh = 4", path="src/b.py"),
+            does("read_file", "a = 1\nb = 2\nc = 3\nd = 4", path="./src/a.py"),
+            does("list_dir", "a.py b.py", path="src"),
+            does("read_file", "a = 1\nb = 2\nc = 3\nd = 4", path="src//a.py"),
+            does("list_dir", "a.py b.py", path="src/"),
+            does("read_file", "a = 1\nb = 2\nc = 3\nd = 4", path="src/a.py"),
+        ],
+    ),
+    "the same mail three times": (
+        "repeat",
+        2,
+        [does("send_email", "sent", to="a@b.example", body="Hi") for _ in range(4)],
+    ),
+    "the same booking with the same refusal": (
+        "repeat",
+        2,
+        [
+            does("book_flight", "Error: payment declined", flight="LH1", card="c1")
+            for _ in range(4)
+        ],
+    ),
+    "the same batch three times": (
+        "repeat",
+        2,
+        [
+            turn(
+                call("get_price", "12.40", sku="a"),
+                call("get_price", "9.10", sku="b"),
+            )
+            for _ in range(4)
+        ],
+    ),
+    "a repeat in Japanese": (
+        "repeat",
+        2,
+        [does("検索", "見つかりませんでした", 質問="東京の天気") for _ in range(4)],
+    ),
+    "a poll without any wait": (
+        "repeat",
+        4,
+        [does("get_job_status", "running", job="j1") for _ in range(6)],
+    ),
+    "reads whose results differ by their clock only": (
+        "repeat",
+        2,
+        [
+            does("query_db", f"0 rows (took 0.{n}3 s, 2024-05-01T10:00:0{n}Z)", sql="select 1")
+            for n in range(4)
+        ],
+    ),
+    "the same command with another description": (
+        "near_repeat",
+        3,
+        [
+            does("bash", "a.py  b.py", command="ls  -la src" + " " * n, description=d)
+            for n, d in enumerate(("list", "list files", "look", "see", "again"))
+        ],
+    ),
+    "the same query in other letters": (
+        "near_repeat",
+        4,
+        [
+            does("search", _HITS, query=q)
+            for q in ("Blue Widget", "blue widget", "BLUE WIDGET", "blue  widget", "Blue-widget")
+        ],
+    ),
+    "windows of a file that was read already": (
+        "near_repeat",
+        7,
+        [
+            does("read_file", "lines 1-400 of 400", path="big.py", start_line=1, end_line=400),
+            *(
+                does(
+                    "read_file",
+                    f"lines {n}-{n + 80} of 400",
+                    path="big.py",
+                    start_line=n,
+                    end_line=n + 80,
+                )
+                for n in range(10, 300, 17)
+            ),
+        ],
+    ),
+    "two lookups in turn": (
+        "oscillation",
+        6,
+        [
+            does("find_user", "no such user", error=False, name="Ann")
+            if n % 2
+            else does("list_teams", "red, green", org="x")
+            for n in range(8)
+        ],
+    ),
+    "three tools in turn": (
+        "oscillation",
+        9,
+        [
+            does(("read_log", "read_cfg", "read_env")[n % 3], f"content {n % 3}")
+            for n in range(12)
+        ],
+    ),
+    "an edit made and undone": (
+        "oscillation",
+        5,
+        [
+            does("edit_file", "applied", path="a.py", old="x = 1", new="x = 2")
+            if n % 2
+            else does("edit_file", "applied", path="a.py", old="x = 2", new="x = 1")
+            for n in range(8)
+        ],
+    ),
+    "a state that comes back with other calls": (
+        "oscillation",
+        5,
+        [
+            does("set_theme", f"done {n}", role="write", state=s, shade=n)
+            for n, s in enumerate(("dark", "light", "dark", "light", "dark", "light"))
+        ],
+    ),
+    "one query in other words": (
+        "churn",
+        6,
+        [does("web_search", _HITS, query=query) for query in _REWORDED],
+    ),
+    "pages that say what others said": (
+        "churn",
+        6,
+        [
+            does("fetch", "Opening hours: nine to five.\nClosed on Sunday.\nCall us.", url=u)
+            for u in ("a.x/1", "b.x/hours", "c.x/contact", "d.x/about", "e.x/info", "f.x/y")
+        ],
+    ),
+    "one plan in other words": (
+        "planner",
+        3,
+        [does("write_todos", "list updated", todos=_todos(p)) for p in _PLANS],
+    ),
+    "thinking aloud without acting": (
+        "planner",
+        4,
+        [
+            says(
+                f"Round {n}. The parser must be read first. Then the dates are repaired. "
+                "After that the tests are written. Finally all of it is run."
+            )
+            for n in range(6)
+        ],
+    ),
+    "a supervisor and a worker": (
+        "ping_pong",
+        6,
+        [
+            turn(call("transfer_to_worker", "handed over to worker"), agent="boss")
+            if n % 2 == 0
+            else turn(
+                call("transfer_back_to_boss", "handed back"),
+                text="The answer is 42.",
+                agent="worker",
+            )
+            for n in range(8)
+        ],
+    ),
+    "two agents who thank each other": (
+        "ping_pong",
+        6,
+        [
+            says("Thank you!", "a") if n % 2 else says("You are welcome.", "b")
+            for n in range(8)
+        ],
+    ),
+    "one error whatever the arguments": (
+        "recurring_error",
+        4,
+        [
+            does("get_order", f"HTTP 404: order {n} not found", error=True, id=f"A-{n}")
+            for n in range(6)
+        ],
+    ),
+    "one exception from several scripts": (
+        "recurring_error",
+        4,
+        [
+            does(
+                "run_python",
+                f'Traceback (most recent call last):\n  File "t{n}.py", line {n}\n'
+                "ModuleNotFoundError: No module named 'numpy'",
+                code=f"import numpy as np; print(np.{n})",
+            )
+            for n in range(6)
+        ],
+    ),
+    "one error in Spanish": (
+        "recurring_error",
+        4,
+        [
+            does("consultar", "Acceso no autorizado", error=True, tabla=f"ventas_{n}")
+            for n in range(6)
+        ],
+    ),
+    "fixes that leave the test red": (
+        "failing_edits",
+        6,
+        [
+            event
+            for n in range(4)
+            for event in (
+                does("edit_file", "applied", path="src/a.py", old=f"v{n}", new=f"v{n + 1}"),
+                does("bash", "1 failed, 3 passed", command="pytest -q", error=True),
+            )
+        ],
+    ),
+    "fixes that break what the program says": (
+        "failing_edits",
+        7,
+        [
+            event
+            for n in range(5)
+            for event in (
+                does("edit_file", "applied", path="src/a.py", old=f"v{n}", new=f"v{n + 1}"),
+                does("bash", "Traceback (most recent call last):\nKeyError: 'id'",
+                     command="python main.py", error=True),
+            )
+        ],
+    ),
+    "edits that never apply": (
+        "failing_edits",
+        3,
+        [
+            does("edit_file", "Error: text not found in a.py", path="a.py", old=f"x{n} = 1", new="y")
+            for n in range(5)
+        ],
+    ),
+    "a test that is skipped": (
+        "tampering",
+        1,
+        [
+            does("bash", "1 failed, 3 passed", command="pytest -q", error=True),
+            does(
+                "edit_file",
+                "applied",
+                path="tests/test_a.py",
+                old="def test_a():",
+                new="@pytest.mark.skip\ndef test_a():",
+            ),
+        ],
+    ),
+    "a test that asserts less": (
+        "tampering",
+        1,
+        [
+            does("run_tests", "1 failed", error=True),
+            does(
+                "edit_file",
+                "applied",
+                path="src/a.test.ts",
+                old="expect(f()).toBe(3)",
+                new="f()",
+            ),
+        ],
+    ),
+    "a failing test that is deleted": (
+        "tampering",
+        1,
+        [
+            does("bash", "1 failed, 3 passed", command="pytest", error=True),
+            does("bash", "", command="rm tests/test_rates.py"),
+        ],
+    ),
+    "a check that is told to succeed": (
+        "tampering",
+        1,
+        [
+            does("bash", "1 failed, 3 passed", command="pytest", error=True),
+            does("bash", "1 failed, 3 passed", command="pytest || true"),
+        ],
+    ),
+    "green after edits to tests alone": (
+        "tampering",
+        2,
+        [
+            does("run_tests", "1 failed, 3 passed", error=True),
+            does(
+                "edit_file",
+                "applied",
+                path="tests/test_a.py",
+                old="assert f() == 3",
+                new="assert f() == 4",
+            ),
+            does("run_tests", "4 passed", error=False),
+        ],
+    ),
+    "compactions that free nothing": (
+        "bloat",
+        4,
+        [
+            does("list_dir", "9000 entries", path="."),
+            *(Compaction(agent="agent") for _ in range(4)),
+        ],
+    ),
+    "a context that is too large": (
+        "bloat",
+        2,
+        [Turn(steps=(call("x", str(n)),), tokens=Tokens(input=300_000 * n)) for n in range(3)],
+    ),
+    "the same closing words": (
+        "chanting",
+        2,
+        [says("All done. The report is in out/report.md.") for _ in range(4)],
+    ),
+    "empty replies": ("chanting", 2, [says("") for _ in range(4)]),
+    "one sentence within one reply": (
+        "chanting",
+        0,
+        [says("Let me check the file once more.\n" * 30)],
+    ),
+    "tools that do not exist": (
+        "invalid",
+        3,
+        [
+            does(name, f"Error: {name} is not a valid tool, try one of [read, write].")
+            for name in ("open_url", "browse_page", "surf", "web_open")
+        ],
+    ),
+    "arguments that never validate": (
+        "invalid",
+        3,
+        [
+            does(
+                "create_event",
+                "Error invoking tool: 1 validation error for Event\nstart\n  field required",
+                error=True,
+                title=f"Review {n}",
+            )
+            for n in range(4)
+        ],
+    ),
+    "a failing write in every user turn": (
+        "recurring_error",
+        9,
+        [
+            event
+            for n in range(5)
+            for event in (
+                asks(f"Please change it now, take {n}"),
+                does("update_booking", "Error: seat 4A is taken", seat="4A", booking="b1"),
+            )
+        ],
+    ),
+    "a delegated search that always answers the same": (
+        "repeat",
+        2,
+        [
+            does("task", "I could not find the file in the repository, so I stopped here. "
+                 "The folder is empty and nothing in it was readable.",
+                 subagent_type="coder", description="Find the config file")
+            for _ in range(4)
+        ],
+    ),
+}
