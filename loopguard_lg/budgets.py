@@ -43,6 +43,7 @@ class Budget:
         scope: Whether a new user turn starts afresh.
         warn: Share of a limit at which the agent is told once; 1 for never.
         unknown_price: What a `usd` budget does about a model without a price.
+        limits: The limits that are set, as (name in `Used`, allowed).
     """
 
     steps: int | None = None
@@ -58,13 +59,15 @@ class Budget:
     scope: Scope = "run"
     warn: float = 0.8
     unknown_price: Literal["refuse", "ignore"] = "refuse"
+    limits: tuple[tuple[str, float], ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.per_tool, Mapping):
             raise PolicyError(
                 f"budget.per_tool={self.per_tool!r}: give limits by name of the tool"
             )
-        for name, allowed in self.limits():
+        object.__setattr__(self, "limits", tuple(self._set_limits()))
+        for name, allowed in self.limits:
             _check_limit(name, allowed)
         if not _is_amount(self.warn) or not 0 < self.warn <= 1:
             raise PolicyError(
@@ -73,8 +76,7 @@ class Budget:
         _check_choice("scope", self.scope, ("run", "thread"))
         _check_choice("unknown_price", self.unknown_price, ("refuse", "ignore"))
 
-    def limits(self) -> Iterator[tuple[str, float]]:
-        """The limits that are set, as (name in `Used`, allowed)."""
+    def _set_limits(self) -> Iterator[tuple[str, float]]:
         for name in _AMOUNTS:
             allowed = getattr(self, name)
             if allowed is not None:
@@ -168,7 +170,7 @@ class Usage:
 _AMOUNTS = tuple(
     f.name
     for f in fields(Budget)
-    if f.name not in ("per_tool", "scope", "warn", "unknown_price")
+    if f.init and f.name not in ("per_tool", "scope", "warn", "unknown_price")
 )
 
 
@@ -250,7 +252,7 @@ def exceeded(
 ) -> Exceeded | None:
     """The first budget that is out, wider scope first; checked before a model call."""
     for budget in sorted(budgets, key=lambda b: b.scope == "run"):
-        for limit, allowed in budget.limits():
+        for limit, allowed in budget.limits:
             spent = spent_of(used[budget.scope], limit)
             if spent >= allowed and not limit.startswith("tool:"):
                 return Exceeded(
@@ -277,7 +279,7 @@ def refuses_call(
     """
     ahead = {"tool_calls": before, f"tool:{tool}": before_same}
     for budget in budgets:
-        for limit, allowed in budget.limits():
+        for limit, allowed in budget.limits:
             if limit in ("steps", "model_calls", "handoffs"):
                 continue
             if limit.startswith("tool:") and limit not in ahead:
@@ -297,7 +299,7 @@ def warnings(
     return [
         f"{budget.scope}:{limit}"
         for budget in budgets
-        for limit, allowed in budget.limits()
+        for limit, allowed in budget.limits
         if budget.warn < 1
         and spent_of(used[budget.scope], limit) >= budget.warn * allowed
     ]

@@ -294,20 +294,26 @@ def _ruled_out(
 def _closed(
     policy: Policy, after: Memory, verdict: Verdict, faults: list[tuple[str, str]]
 ) -> tuple[Verdict, Memory]:
-    changes: dict[str, Any] = {"faults": tuple(faults)}
+    after["pad"] = scratchpad.capped(after["pad"])
     out = budgets.exceeded(policy.budgets, after["used"])
     if out is not None:
-        changes |= {"action": "exit", "exceeded": out}
+        verdict = replace(verdict, action="exit", exceeded=out)
     passed = budgets.warnings(policy.budgets, after["used"])
-    changes["warnings"] = tuple(w for w in passed if w not in after["warned"])
-    after["warned"] = [*after["warned"], *changes["warnings"]]
+    fresh = tuple(name for name in passed if name not in after["warned"])
+    if fresh:
+        verdict = replace(verdict, warnings=fresh)
+        after["warned"] = [*after["warned"], *fresh]
     if faults:
-        counts = dict(after["faults"])
-        for where, _ in faults:
-            counts[where] = counts.get(where, 0) + 1
-        after["faults"] = dict(list(counts.items())[:16])
-    after["pad"] = scratchpad.capped(after["pad"])
-    return replace(verdict, **changes), after
+        verdict = replace(verdict, faults=tuple(faults))
+        after["faults"] = _counted(after["faults"], faults)
+    return verdict, after
+
+
+def _counted(counts: dict[str, int], faults: list[tuple[str, str]]) -> dict[str, int]:
+    out = dict(counts)
+    for where, _ in faults:
+        out[where] = out.get(where, 0) + 1
+    return dict(list(out.items())[:16])
 
 
 def admit(

@@ -108,7 +108,7 @@ class Policy:
     def counts_tokens(self) -> bool:
         """Whether a budget depends on tokens, so that they are worth an estimate."""
         needs = {"input_tokens", "output_tokens", "total_tokens", "usd"}
-        return any(needs & {n for n, _ in budget.limits()} for budget in self.budgets)
+        return any(needs & {n for n, _ in budget.limits} for budget in self.budgets)
 
     @cached_property
     def shadowed(self) -> frozenset[str]:

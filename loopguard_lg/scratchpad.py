@@ -15,6 +15,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import orjson
+
+import orjson
+
 Pad: TypeAlias = dict[str, Any]
 
 BYTES = 2_400
@@ -91,8 +95,7 @@ def add(pad: Pad, part: str, *texts: str) -> Pad:
 
 def capped(pad: Pad, limit: int = BYTES) -> Pad:
     """Cut down to `limit` bytes, the oldest and least needed entries first."""
-    size = len(json.dumps(pad, ensure_ascii=False).encode("utf-8", "replace"))
-    out = pad
+    out, size = pad, _size(pad)
     for part in ("tried", "branches", "facts", "ruled", "writes"):
         while size > limit and out.get(part):
             entries = out[part]
@@ -102,8 +105,15 @@ def capped(pad: Pad, limit: int = BYTES) -> Pad:
                 else entries[1:]
             )
             out = {**out, part: rest}
-            size = len(json.dumps(out, ensure_ascii=False).encode("utf-8", "replace"))
+            size = _size(out)
     return out
+
+
+def _size(pad: Pad) -> int:
+    try:
+        return len(orjson.dumps(pad))
+    except TypeError:  # lone surrogates, from another writer
+        return len(json.dumps(pad))
 
 
 def merge(left: Pad, right: Pad) -> Pad:

@@ -57,7 +57,7 @@ def test_what_is_counted_has_a_whole_limit(limit: str) -> None:
 @pytest.mark.parametrize("limit", ["seconds", "usd"])
 def test_what_is_measured_may_have_a_part(limit: str) -> None:
     """Seconds and dollars are no whole numbers."""
-    assert dict(Budget(**{limit: 0.5}).limits()) == {limit: 0.5}
+    assert dict(Budget(**{limit: 0.5}).limits) == {limit: 0.5}
 
 
 @pytest.mark.parametrize("wrong", [0, 1.5, math.inf, True, "3", None])
@@ -91,7 +91,7 @@ def test_the_other_settings_are_checked_too(setting: str, wrong: Any) -> None:
 
 def test_a_fresh_budget_limits_nothing() -> None:
     """`None` is no limit, and that is the default of each."""
-    assert list(Budget().limits()) == []
+    assert list(Budget().limits) == []
     assert out(Budget(), steps=10**9, usd=1e9, seconds=1e9) is None
 
 
