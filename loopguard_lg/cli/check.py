@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,9 +15,8 @@ from loopguard_lg.cli.common import (
     Jobs,
     Paths,
     PolicyName,
+    Replayed,
     complain,
-    counted,
-    jobs_or_cores,
     load_policy,
     open_lines,
     print_json,
@@ -26,7 +26,6 @@ from loopguard_lg.errors import TraceFormatError
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.replay import Outcome
-    from loopguard_lg.policy import Policy
     from loopguard_lg.traces.model import Trajectory
 
 
@@ -53,36 +52,25 @@ def check(
 
     Example: loopguard check runs.jsonl.gz --policy coding
     """
-    settings = load_policy(policy)
     if explain is not None or emit_test is not None:
-        run = _find(paths, explain)
-        return _explain(run, settings, policy, as_json, emit_test)
-    from loopguard_lg.analysis.replay import check_all
-
-    lines = open_lines(paths)
-    outcomes = check_all(settings, lines, jobs_or_cores(jobs))
-    return _report(counted(outcomes, "runs checked"), as_json)
+        return _explain(_find(paths, explain), policy, as_json, emit_test)
+    runs = Replayed(paths, policy, jobs)
+    return runs.status(_report(runs, as_json))
 
 
-def _report(outcomes: Iterable[Outcome | TraceFormatError], as_json: bool) -> int:
+def _report(outcomes: Iterable[Outcome], as_json: bool) -> bool:
+    """Print every outcome that counts; did one trip?"""
     kinds: Counter[str | None] = Counter()
-    total, unreadable = 0, []
     for outcome in outcomes:
-        if isinstance(outcome, TraceFormatError):
-            unreadable.append(outcome)
-            continue
-        total += 1
-        if outcome.tripped:
-            kinds[outcome.kind] += 1
+        kinds[outcome.kind] += 1
         if as_json:
             print_json(outcome.as_dict())
         elif outcome.tripped:
             typer.echo(_line(outcome))
+    total, fine = kinds.total(), kinds.pop(None, 0)
     if not as_json:
         typer.echo(_summary(total, kinds))
-    for error in unreadable:
-        complain(str(error))
-    return 2 if unreadable else int(bool(kinds))
+    return total > fine
 
 
 def _line(outcome: Outcome) -> str:
@@ -99,32 +87,31 @@ def _summary(total: int, kinds: Counter[str | None]) -> str:
 
 def _find(paths: list[str], name: str | None) -> Trajectory:
     """The run of that name, or the only one there is."""
+    found = list(islice(_runs(paths, name), 2))
+    if not found:
+        raise InputError(f"no run has the id {name}" if name else "there is no run")
+    if name is None and len(found) > 1:
+        raise InputError("there are several runs: say which with --explain ID")
+    return found[0]
+
+
+def _runs(paths: list[str], name: str | None) -> Iterator[Trajectory]:
     from loopguard_lg.traces.readers import parse
 
-    found = None
-    for line in open_lines(paths):
-        run = parse(line)
+    for run in map(parse, open_lines(paths)):
         if isinstance(run, TraceFormatError):
             if name is None:
                 raise run
-        elif name is None and found is not None:
-            raise InputError("there are several runs: say which with --explain ID")
         elif name in (None, run.id):
-            found = run
-    if found is None:
-        raise InputError(f"no run has the id {name}" if name else "there is no run")
-    return found
+            yield run
 
 
 def _explain(
-    run: Trajectory,
-    settings: Policy,
-    policy: str | None,
-    as_json: bool,
-    emit_test: str | None,
+    run: Trajectory, policy: str | None, as_json: bool, emit_test: str | None
 ) -> int:
     from loopguard_lg.analysis import explain, replay
 
+    settings = load_policy(policy)
     outcome = replay.check(settings, run)
     if as_json:
         print_json(outcome.as_dict())

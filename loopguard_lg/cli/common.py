@@ -14,6 +14,7 @@ import typer
 from loopguard_lg.errors import LoopGuardError, PolicyError, TraceFormatError
 
 if TYPE_CHECKING:
+    from loopguard_lg.analysis.replay import Outcome
     from loopguard_lg.policy import Policy
     from loopguard_lg.traces.readers import Line
 
@@ -100,9 +101,28 @@ def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:
     return chain.from_iterable(map(lines, paths))
 
 
-def jobs_or_cores(jobs: int | None) -> int:
-    """How many processes to use."""
-    return jobs or os.cpu_count() or 1
+class Replayed:
+    """The outcomes of recorded runs; what can't be read is said at the end."""
+
+    def __init__(self, paths: Sequence[str], policy: str | None, jobs: int | None):
+        from loopguard_lg.analysis.replay import check_all
+
+        jobs = jobs or os.cpu_count() or 1
+        self._outcomes = check_all(load_policy(policy), open_lines(paths), jobs)
+        self._unreadable: list[TraceFormatError] = []
+
+    def __iter__(self) -> Iterator[Outcome]:
+        for outcome in counted(self._outcomes, "runs checked"):
+            if isinstance(outcome, TraceFormatError):
+                self._unreadable.append(outcome)
+            else:
+                yield outcome
+
+    def status(self, missed: bool) -> int:
+        """The exit status: 2 for what can't be read, which is named, 1 for a miss."""
+        for error in self._unreadable:
+            complain(str(error))
+        return 2 if self._unreadable else int(missed)
 
 
 def counted(items: Iterable[T], what: str) -> Iterator[T]:

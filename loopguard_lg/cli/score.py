@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -12,18 +12,11 @@ from loopguard_lg.cli.common import (
     Jobs,
     Paths,
     PolicyName,
+    Replayed,
     complain,
-    counted,
-    jobs_or_cores,
-    load_policy,
-    open_lines,
     print_json,
     printable,
 )
-from loopguard_lg.errors import TraceFormatError
-
-if TYPE_CHECKING:
-    from loopguard_lg.analysis.replay import Outcome
 
 Share: TypeAlias = Annotated[float | None, typer.Option(min=0, max=1, metavar="SHARE")]
 
@@ -47,35 +40,20 @@ def score(
 
     Example: loopguard score runs.jsonl --labels labels.jsonl --min-precision 0.9
     """
-    from loopguard_lg.analysis import replay, score as scoring
+    from loopguard_lg.analysis import score as scoring
 
     known = scoring.read_labels(labels)
-    lines = open_lines(paths)
-    outcomes = replay.check_all(load_policy(policy), lines, jobs_or_cores(jobs))
-    unreadable: list[TraceFormatError] = []
-    readable = _readable(counted(outcomes, "runs checked"), unreadable)
-    figures = scoring.score(readable, known)
+    runs = Replayed(paths, policy, jobs)
+    figures = scoring.score(runs, known)
     if as_json:
         print_json(figures)
     else:
         for line in _report(figures):
             typer.echo(printable(line))
-    for error in unreadable:
-        complain(str(error))
     missed = _missed(figures, min_precision, min_recall, max_false_trips)
     for line in missed:
         complain(line)
-    return 2 if unreadable else int(bool(missed))
-
-
-def _readable(
-    outcomes: Iterable[Outcome | TraceFormatError], unreadable: list[TraceFormatError]
-) -> Iterator[Outcome]:
-    for outcome in outcomes:
-        if isinstance(outcome, TraceFormatError):
-            unreadable.append(outcome)
-        else:
-            yield outcome
+    return runs.status(bool(missed))
 
 
 def _missed(
