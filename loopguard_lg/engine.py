@@ -209,14 +209,38 @@ def _blocked(state: Memory, history: History) -> Finding | None:
     tools = [seen.tool for seen in history.now if seen.blocked and seen.call in held]
     if not tools or not state.get("rung"):
         return None
+    return _again(state, history.i, tools[0])
+
+
+def _again(state: Memory, i: int, tool: str = "") -> Finding:
+    """The finding that the ladder stands for, as it is at turn `i`."""
     return Finding(
         kind=state["kind"],
-        steps=(state["at"], history.i),
+        steps=(state["at"], i),
         count=1,
         threshold=1,
         detail=state["detail"],
         key=state["key"],
-        tool=tools[0],
+        tool=tool,
+    )
+
+
+def standing(policy: Policy, memory: Memory, *, due: bool) -> Verdict:
+    """What holds where nothing new has happened: a budget that is out stays out.
+
+    Args:
+        policy: The settings.
+        memory: As `decide` returned it last.
+        due: Whether the newest trigger was not acted on yet.
+    """
+    state = memory["ladder"] if due else {}
+    out = budgets.exceeded(policy.budgets, memory["used"])
+    rung = state.get("rung", 0)
+    return Verdict(
+        action="exit" if out else _action(policy, state) if rung else "continue",
+        rung=rung,
+        finding=_again(state, state["at"]) if rung else None,
+        exceeded=out,
     )
 
 

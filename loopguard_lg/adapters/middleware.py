@@ -170,7 +170,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     def _answer(self, request: ToolCallRequest) -> ToolMessage | None:
         call, messages = request.tool_call, _read(request.state, "messages") or []
         data = _read(request.state, CHANNEL)
-        refusal = self._guard.before_tool(data, messages, call)
+        refusal = self._guard.before_tool(data, messages, call, _place(request))
         if refusal is not None or call["name"] != "ask_user":
             return refusal
         if request.tool is not leave.ask_user:
@@ -283,6 +283,14 @@ def _resumable() -> bool:
     """
     configurable = get_config().get("configurable", {})
     return configurable.get("__pregel_checkpointer") is not None
+
+
+def _place(request: ToolCallRequest) -> int | None:
+    """How many calls of the batch were sent out before this one."""
+    metadata = request.runtime.config.get("metadata", {})
+    path = metadata.get("langgraph_path", ())
+    sent = len(path) > 1 and path[0] == "__pregel_push"
+    return path[1] if sent and isinstance(path[1], int) else None
 
 
 def _marked(

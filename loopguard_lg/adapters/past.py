@@ -9,7 +9,8 @@ What an adapter keeps for itself in `memory["host"]`:
     {"open": the reply whose calls are under way, "word": id of the newest human word,
      "first": id of the first message in view, "good": [[turn, message id], ...],
      "hidden": [[after id, up to id, text], ...], "dangling": calls without results,
-     "exit": the reason where the model gave up, "asked": questions so far}
+     "exit": the reason where the model gave up, "asked": questions so far,
+     "due": what the newest verdict asked for where it came after the reply}
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from loopguard_lg.adapters.messages import (
     text_of,
     turn_of,
 )
+from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
 from loopguard_lg.steps import Compaction, Event, Human, Tokens, Turn
@@ -85,6 +87,14 @@ def unpacked(opened: Mapping[str, Any]) -> dict[str, Any]:
     return {**known, "tokens": tokens}
 
 
+def due(verdict: Verdict) -> dict[str, Any] | None:
+    """What is still to be done about a verdict that was made after the reply."""
+    acts = verdict.action != "continue"
+    if not acts and not verdict.warnings:
+        return None
+    return {"acts": acts, "warnings": list(verdict.warnings)}
+
+
 def first(scene: Scene) -> str | None:
     """The id of the first message that the model is shown."""
     return scene.seen[0].id if scene.seen else None
@@ -101,7 +111,7 @@ def since(
     """The events since the guard last looked, and what the adapter notes of them."""
     host = memory["host"]
     events: list[Event] = []
-    noted: dict[str, Any] = {"open": None, "first": first(scene)}
+    noted: dict[str, Any] = {"open": None, "due": None, "first": first(scene)}
     word = newest_word(scene.messages)
     fresh = word is not None and word.id != host.get("word")
     if host.get("open"):

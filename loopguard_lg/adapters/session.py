@@ -10,7 +10,7 @@ through the memory, which the host writes back to its channel.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -32,7 +32,7 @@ from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import AskUser, Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Event, Human, Turn
+from loopguard_lg.steps import Compaction, Event, Human, Turn
 from loopguard_lg.telemetry import prices
 
 
@@ -116,20 +116,35 @@ class Guard:
         if all(found is not None for _, found in pair(reply, results)):
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
             thread = past.thread_of(scene, plan.memory["host"])
-            _, memory = self._feed(plan.memory, turn, thread)
-            return past.with_host(memory, open=None)
+            verdict, memory = self._feed(plan.memory, turn, thread)
+            return past.with_host(memory, open=None, due=past.due(verdict))
         spend = budgets.model_spend(Turn(**known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         return past.with_host(plan.memory, open=opened)
 
     def before_tool(
-        self, data: Any, messages: Sequence[BaseMessage], call: Mapping[str, Any]
+        self,
+        data: Any,
+        messages: Sequence[BaseMessage],
+        call: Mapping[str, Any],
+        place: int | None = None,
     ) -> ToolMessage | None:
-        """The answer to a call that must not be executed; `None` if it may be."""
+        """The answer to a call that must not be executed; `None` if it may be.
+
+        Args:
+            data: The channel's value, as it was stored.
+            messages: The messages of the state.
+            call: The call.
+            place: How many of its batch were sent out before it, where the host knows;
+                its id does not tell where ids are used twice.
+        """
         if self.policy.observe_only:
             return None
         memory = memories.load(data)
-        ahead = _ahead(messages, call)
+        reply, _ = newest_reply(messages)
+        if reply is not None and exits.KEY in reply.response_metadata:
+            return None  # the guard itself asks
+        ahead = _ahead(messages, call, place)
         opened = memory["host"].get("open") or {}
         refusal = engine.admit(
             self.policy,
@@ -222,13 +237,19 @@ class Guard:
             hooks.notify(self.observers, told)
 
     def _catch_up(self, memory: Memory, scene: Scene) -> tuple[Verdict, Memory]:
-        verdict = Verdict()
+        due = memory["host"].get("due") or {}
+        verdict = engine.standing(self.policy, memory, due=bool(due.get("acts")))
+        warned = tuple(due.get("warnings", ()))
         events, noted = past.since(memory, scene, self.agent)
         thread = past.thread_of(scene, {**memory["host"], **noted})
         for event in events:
-            verdict, memory = self._feed(memory, event, thread)
-            if verdict.good or isinstance(event, Human):
-                memory = past.marked_good(memory, verdict.i, scene.messages)
+            seen, memory = self._feed(memory, event, thread)
+            if not isinstance(event, Compaction):  # it answers no finding
+                verdict = seen
+            warned = () if _starts_afresh(event) else (*warned, *seen.warnings)
+            if seen.good or isinstance(event, Human):
+                memory = past.marked_good(memory, seen.i, scene.messages)
+        verdict = replace(verdict, warnings=warned)
         return verdict, past.with_host(memory, **noted)
 
     def _leaving(
@@ -327,16 +348,19 @@ def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
     return [*messages, note(plan.note)] if plan.note else messages
 
 
-def _ahead(messages: Sequence[BaseMessage], call: Mapping[str, Any]) -> list[str]:
+def _starts_afresh(event: Event) -> bool:
+    return isinstance(event, Human) and not event.answer
+
+
+def _ahead(
+    messages: Sequence[BaseMessage], call: Mapping[str, Any], place: int | None
+) -> list[str]:
     """Names of the calls that stand before `call` in its batch."""
     reply, results = newest_reply(messages)
     if reply is None:
         return []
-    blocked = {m.tool_call_id for m in results if MARK in m.response_metadata}
-    ahead: list[str] = []
-    for other in reply.tool_calls:
-        if other["id"] == call["id"]:
-            break
-        if other["id"] not in blocked:
-            ahead.append(other["name"])
-    return ahead
+    open_ = [other for other, found in pair(reply, results) if found is None]
+    if place is None:
+        ids = [other["id"] for other in open_]
+        place = ids.index(call["id"]) if call["id"] in ids else len(ids)
+    return [other["name"] for other in open_[:place]]
