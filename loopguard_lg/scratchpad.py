@@ -17,21 +17,41 @@ from typing import Any, TypeAlias
 
 import orjson
 
-import orjson
-
 Pad: TypeAlias = dict[str, Any]
 
 BYTES = 2_400
 """Most bytes of text in a scratchpad, over all its parts."""
 
 _MOST = {"tried": 8, "ruled": 6, "facts": 6, "writes": 8, "branches": 4}
-_SECRET = re.compile(
-    r"pass(word|wd|phrase)?$|secret|token|api_?key|authori[sz]ation|credential|cookie",
+_SHAPES: dict[str, tuple[type, ...]] = {
+    "tried": (str, int, str),
+    "ruled": (str, str),
+    "facts": (),
+    "writes": (str, str),
+    "branches": (),
+}
+_LINE = 160
+"""Most characters of one text."""
+
+_NAMES = (
+    r"pass(?:word|wd|phrase)|secret|token(?!s)|api[_-]?key|private[_-]?key"
+    r"|authori[sz]ation|credential|cookie"
+)
+_SECRET = re.compile(rf"\bpass$|{_NAMES}", re.I)
+_KEY = re.compile(
+    r"\b(?:bearer |basic |sk-|gh[opsu]_|github_pat_|glpat-|xox[abp]-|AKIA|AIza)"
+    r"[\w.\-/+=]{8,}|\beyJ[\w-]{10,}\.[\w.-]+|(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",
     re.I,
 )
-_BEARER = re.compile(
-    r"\b(?:bearer\s+|sk-|ghp_|xox[bp]-|AKIA)[\w.\-/+=]{8,}|\beyJ[\w-]{10,}\.[\w.-]+",
+_NAMED = re.compile(
+    rf"((?:{_NAMES})[\w-]*[\\\"']*\s*[:=]\s*|--[\w-]*(?:{_NAMES})[\w-]*\s+)"
+    r"(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&)}\]]+)",
     re.I,
+)
+_HINTS = (
+    *("pass", "secret", "token", "key", "auth", "cred", "cookie", "bearer", "basic"),
+    *("://", "sk-", "gho_", "ghp_", "ghs_", "ghu_", "github_pat_", "glpat-"),
+    *("xoxa-", "xoxb-", "xoxp-", "akia", "aiza", "eyj"),
 )
 
 
@@ -39,9 +59,16 @@ def quote(text: str, limit: int) -> str:
     """`text` from outside as one short line of data, secrets masked."""
     flat = " ".join(text[: limit * 4].split())
     if not flat.isprintable():
-        flat = "".join(c for c in flat if c.isprintable())
-    flat = _BEARER.sub("***", flat)
+        flat = "".join(filter(str.isprintable, flat))
+    flat = _masked(flat)
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def _masked(text: str) -> str:
+    low = text.lower()
+    if not any(hint in low for hint in _HINTS):  # the expressions are slow
+        return text
+    return _NAMED.sub(r"\1***", _KEY.sub("***", text))
 
 
 def describe(tool: str, args: Mapping[str, Any], limit: int = 90) -> str:
@@ -56,9 +83,15 @@ def describe(tool: str, args: Mapping[str, Any], limit: int = 90) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value[:200], ensure_ascii=False)
-    if isinstance(value, bool | int | float) or value is None:
-        return repr(value)
-    return json.dumps(value, ensure_ascii=False, default=str, sort_keys=True)[:200]
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_type, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):  # odd keys, a cycle, a huge number
+        text = _type(value)
+    return text[:200]
+
+
+def _type(value: Any) -> str:
+    return f"<{type(value).__name__}>"
 
 
 def name(digest: int) -> str:
@@ -71,7 +104,7 @@ def tried(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
     key = name(digest)
     entries = dict(pad.get("tried", {}))
     times = entries.pop(key, ["", 0, ""])[1] + 1
-    entries[key] = [call, times, quote(outcome, 60)]
+    entries[key] = [quote(call, _LINE), times, quote(outcome, 60)]
     return {**pad, "tried": dict(list(entries.items())[-_MOST["tried"] :])}
 
 
@@ -88,7 +121,8 @@ def ruled_out(pad: Pad, digest: int) -> Pad:
 
 def add(pad: Pad, part: str, *texts: str) -> Pad:
     """With one more entry in `facts`, `branches`, `ruled` or `writes`."""
-    entry: Any = texts[0] if len(texts) == 1 else list(texts)
+    lines = [quote(text, _LINE) for text in texts]
+    entry: Any = lines if _SHAPES[part] else lines[0]
     kept = [old for old in pad.get(part, []) if old != entry]
     return {**pad, part: [*kept, entry][-_MOST[part] :]}
 
@@ -120,12 +154,38 @@ def merge(left: Pad, right: Pad) -> Pad:
     """What two writers of one step know together."""
     out = dict(left)
     for part, entries in right.items():
-        if isinstance(entries, dict):
-            out[part] = {**out.get(part, {}), **entries}
+        if part == "tried":
+            both = [*out.get(part, {}).items(), *entries.items()]
+            oftenest = dict(sorted(both, key=lambda item: item[1][1]))
+            kept = [(key, oftenest[key]) for key in dict(both)]
+            out[part] = dict(kept[-_MOST[part] :])
         else:
             fresh = [entry for entry in entries if entry not in out.get(part, [])]
             out[part] = [*out.get(part, []), *fresh][-_MOST[part] :]
     return capped(out)
+
+
+def load(data: Any) -> Pad:
+    """The scratchpad behind stored data; what has another shape is left out."""
+    pad: Pad = {}
+    for part in _SHAPES:
+        entries = data.get(part) if isinstance(data, Mapping) else None
+        if part == "tried" and isinstance(entries, Mapping):
+            pad[part] = {str(k): e for k, e in entries.items() if _fits(part, e)}
+        elif part != "tried" and isinstance(entries, list):
+            pad[part] = [entry for entry in entries if _fits(part, entry)]
+    return capped(pad)
+
+
+def _fits(part: str, entry: Any) -> bool:
+    shape = _SHAPES[part]
+    if not shape:
+        return isinstance(entry, str)
+    return (
+        isinstance(entry, list)
+        and len(entry) == len(shape)
+        and all(map(isinstance, entry, shape))
+    )
 
 
 def render(pad: Pad, tokens: int = 400) -> str:
