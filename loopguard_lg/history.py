@@ -9,92 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
-from zlib import crc32
+from typing import Any
 
 from loopguard_lg.digests import short, sketch
 from loopguard_lg.progress import LITTLE, MUCH
-from loopguard_lg.reading import Mark, Reader, Seen
+from loopguard_lg.reading import Reader
 from loopguard_lg.steps import Compaction, Event, Human, Turn, clip
 from loopguard_lg.tools import ToolPolicy
+from loopguard_lg.window import (
+    CALLS,
+    COMPACTION,
+    HUMAN,
+    REPORT,
+    TEXT,
+    Known,
+    Mark,
+    Rows,
+    Seen,
+    Turns,
+    empty_rows,
+    empty_turns,
+    grow_rows,
+    grow_turns,
+    key_of,
+)
 
-ROWS = 32
-"""Calls that are remembered."""
-TURNS = 32
-"""Events that are remembered."""
-BATCH = 8
-"""Distinct calls of one turn that are remembered."""
-
-Kind: TypeAlias = int
-CALLS, TEXT, HUMAN, COMPACTION, REPORT = range(5)
-"""What an event was: a turn with calls, without, a person, compaction, progress."""
-
-__all__ = ["History", "Mark", "Rows", "Seen", "Turns"]
-
-
-class Rows(NamedTuple):
-    """One entry per call in each column, oldest first; see `Seen` for the meaning."""
-
-    i: list[int]
-    call: list[int]
-    near: list[int]
-    result: list[int]
-    error: list[int]
-    kin: list[int]
-    path: list[int]
-    state: list[int]
-    words: list[int]
-    tool: list[int]
-    gain: list[int]
-    marks: list[int]
-
-
-class Turns(NamedTuple):
-    """One entry per event in each column, oldest first.
-
-    `what`: digest of the calls with their results, as a multiset. `agent`, `text`,
-    `words`: who spoke, the digest of what, and the sketch of its words.
-    """
-
-    i: list[int]
-    kind: list[int]
-    what: list[int]
-    agent: list[int]
-    text: list[int]
-    words: list[int]
-    gain: list[int]
-
-
-class Known(NamedTuple):
-    """Last known values.
-
-    Attributes:
-        t: Seconds at the newest turn, 0 where unknown.
-        gap: Seconds between the newest two turns.
-        context: Input tokens of the newest model call.
-        output: Characters of all results so far.
-        done: Items of the plan ticked off.
-        chant: How often the newest reply says one sentence.
-        checks: Pairs of a check's digest and the fewest failures it counted, flat.
-    """
-
-    t: float = 0.0
-    gap: float = 0.0
-    context: int = 0
-    output: int = 0
-    done: int = 0
-    chant: int = 0
-    checks: list[int] = []
-
-
-def _empty_rows() -> Rows:
-    """A window without calls."""
-    return Rows(*([] for _ in Rows._fields))
-
-
-def _empty_turns() -> Turns:
-    """A window without events."""
-    return Turns(*([] for _ in Turns._fields))
+__all__ = [
+    "CALLS",
+    "COMPACTION",
+    "HUMAN",
+    "REPORT",
+    "TEXT",
+    "History",
+    "Known",
+    "Mark",
+    "Rows",
+    "Seen",
+    "Turns",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +65,8 @@ class History:
     """
 
     i: int = -1
-    rows: Rows = field(default_factory=_empty_rows)
-    turns: Turns = field(default_factory=_empty_turns)
+    rows: Rows = field(default_factory=empty_rows)
+    turns: Turns = field(default_factory=empty_turns)
     seen: list[int] = field(default_factory=list)
     known: Known = Known()
     now: tuple[Seen, ...] = ()
@@ -160,7 +112,7 @@ class History:
         return History(
             i=i,
             rows=self.rows,
-            turns=_grow_turns(self.turns, entry),
+            turns=grow_turns(self.turns, entry),
             seen=self.seen,
             known=self.known,
             progress=kind in (HUMAN, REPORT),
@@ -212,45 +164,26 @@ def _said(text: str) -> tuple[int, int]:
     return (short(words), sketch(words)) if words else (0, 0)
 
 
-def _grow_turns(turns: Turns, entry: tuple[int, ...]) -> Turns:
-    """One event more, the oldest forgotten."""
-    return Turns._make(
-        [[*column[1 - TURNS :], new] for column, new in zip(turns, entry, strict=True)]
-    )
-
-
-def _grow_rows(rows: Rows, now: tuple[Seen, ...], i: int) -> Rows:
-    """The calls of a turn more, the oldest forgotten."""
-    kept = [seen.row(i) for seen in now[:BATCH]]
-    old = len(kept) - ROWS
-    return Rows._make(
-        [
-            [*column[old:], *new]
-            for column, new in zip(rows, zip(*kept, strict=True), strict=True)
-        ]
-    )
-
-
 def _push_turn(
     past: History, turn: Turn, i: int, tools: Mapping[str, ToolPolicy]
 ) -> History:
     """The history after a model reply."""
     known = _note_turn(past.known, turn)
-    agent = crc32(turn.agent.encode("utf-8", "surrogatepass")) & 0xFFFF
+    agent = key_of(turn.agent) & 0xFFFF
     said = _said(turn.text)
     reader = Reader(past, turn, known)
     now = reader.read(tools)
     if now:
         gain = max(seen.gain for seen in now)
         what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
-        rows = _grow_rows(past.rows, now, i)
+        rows = grow_rows(past.rows, now, i)
     else:
         gain, what, rows = reader.talk(turn.text), said[0], past.rows
     entry = (i, CALLS if now else TEXT, what, agent, *said, gain)
     return History(
         i=i,
         rows=rows,
-        turns=_grow_turns(past.turns, entry),
+        turns=grow_turns(past.turns, entry),
         seen=reader.seen,
         known=known._replace(done=reader.done, checks=reader.checks),
         now=now,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from loopguard_lg.digests import (
@@ -25,115 +25,16 @@ from loopguard_lg.progress import (
     todos_done,
 )
 from loopguard_lg.roles import Use, read_use
-from loopguard_lg.steps import Role, Step, Turn, clip
+from loopguard_lg.steps import Step, Turn, clip
 from loopguard_lg.testfiles import content_after, is_test, weakens
 from loopguard_lg.tools import ToolPolicy
+from loopguard_lg.window import COMPACTION, HUMAN, ROLE_MARKS, Known, Mark, Seen, key_of
 
 if TYPE_CHECKING:
-    from loopguard_lg.history import History, Known
+    from loopguard_lg.history import History
 
 SLOTS = 400
 """Lines that are remembered; the newest take the place of others."""
-
-
-class Mark:
-    """Bits in the column `marks`."""
-
-    FAILED = 1
-    CHANGED = 1 << 1
-    BLOCKED = 1 << 2
-    FORMAL = 1 << 3
-    EMPTY = 1 << 4
-    TRANSIENT = 1 << 5
-    PENDING = 1 << 6
-    WAITED = 1 << 7
-    INVALID = 1 << 8
-    TESTS = 1 << 9
-    PASSED = 1 << 10
-    RED = 1 << 11
-    DRIFT = 1 << 12
-    GESTURE = 1 << 13
-    WEAKENS = 1 << 14
-    CHECK = 1 << 15
-    WRITE = 1 << 16
-    PLAN = 1 << 17
-    HANDOFF = 1 << 18
-    POLL = 1 << 19
-    READ = 1 << 20
-    WAIT = 1 << 21
-
-
-_ROLE_MARKS = {
-    "check": Mark.CHECK,
-    "write": Mark.WRITE,
-    "plan": Mark.PLAN,
-    "handoff": Mark.HANDOFF,
-    "poll": Mark.POLL,
-    "wait": Mark.WAIT | Mark.WAITED,
-    "read": Mark.READ,
-}
-
-
-class Seen(NamedTuple):
-    """One call of the newest turn.
-
-    Attributes:
-        tool: Its name.
-        role: What it is for.
-        call: Its identity (`call_digest`).
-        near: Its identity but for case, white space, times and random ids.
-        result: Digest of its result.
-        error: Digest of its error text, 0 where it did not fail.
-        kin: The same without what the error quotes.
-        path: The file it is about.
-        state: Digest of that file or of the world after it, 0 where unknown.
-        words: Sketch of its words.
-        gain: What it added: `NOTHING`, `LITTLE` or `MUCH`.
-        marks: Bits of `Mark`.
-        changed: Did it change the outside world.
-        ok: Did the check pass; `None` where it is none or nobody can tell.
-        blocked: The guard answered in place of the tool.
-        off: Kinds of detectors that do not look at it.
-    """
-
-    tool: str
-    role: Role
-    call: int
-    near: int
-    result: int
-    error: int
-    kin: int
-    path: str
-    state: int
-    words: int
-    gain: int
-    marks: int
-    changed: bool | None
-    ok: bool | None
-    blocked: bool
-    off: tuple[str, ...]
-
-    def row(self, i: int) -> tuple[int, ...]:
-        """The call as it is remembered, in the order of `Rows`."""
-        return (
-            i,
-            self.call,
-            self.near,
-            self.result,
-            self.error,
-            self.kin,
-            _key(self.path),
-            self.state,
-            self.words,
-            _key(self.tool),
-            self.gain,
-            self.marks,
-        )
-
-
-def _key(name: str) -> int:
-    """32 bits of a name, 0 for none."""
-    return crc32(name.encode("utf-8", "surrogatepass")) if name else 0
 
 
 _NO_POLICY = ToolPolicy()
@@ -205,7 +106,7 @@ class Reader:
             return 0, False
         told = step.state or state_in(step.result)
         if told:
-            return _key(f"{use.path}\0{told}"), True
+            return key_of(f"{use.path}\0{told}"), True
         after = content_after(step) if use.path and not outcome.failed else None
         if after is None:
             return 0, False
@@ -258,7 +159,7 @@ class Reader:
         if outcome.ok is not None:
             return self.check(call, result, outcome)
         if call in rows.call and self.repeats(call, result):
-            return NOTHING
+            return LITTLE if self.forgotten(call) else NOTHING
         if use.role == "write" and (outcome.formal or not outcome.empty):
             return self.written(use, outcome, fresh, (state, sure))
         if outcome.empty:
@@ -275,6 +176,14 @@ class Reader:
             c == call and r == result
             for c, r in zip(rows.call, rows.result, strict=True)
         )
+
+    def forgotten(self, call: int) -> bool:
+        """Was the call last made before a compaction or another word of a person's?
+        Once more is free then.
+        """
+        rows = self.past.rows
+        last = max(i for i, c in zip(rows.i, rows.call, strict=True) if c == call)
+        return last < max(self.past.last(COMPACTION), self.past.last(HUMAN))
 
     def plan(self, step: Step) -> int:
         """Plans are progress when an item more is ticked off."""
@@ -312,7 +221,7 @@ class Reader:
             return NOTHING
         if digest and sure:
             return MUCH
-        if use.path and self.novelty([_key(f"artefact\0{use.path}")], 1.0) == MUCH:
+        if use.path and self.novelty([key_of(f"artefact\0{use.path}")], 1.0) == MUCH:
             return MUCH
         return LITTLE if outcome.formal else max(LITTLE, fresh)
 
@@ -329,7 +238,7 @@ class Reader:
         self, step: Step, use: Use, outcome: Outcome, changed: bool | None, drift: int
     ) -> int:
         """The bits of a call."""
-        bits = _ROLE_MARKS.get(use.role, 0)
+        bits = ROLE_MARKS.get(use.role, 0)
         bits |= Mark.FAILED * outcome.failed | Mark.CHANGED * (changed is True)
         bits |= Mark.BLOCKED * step.blocked | Mark.FORMAL * outcome.formal
         bits |= Mark.EMPTY * outcome.empty | Mark.TRANSIENT * outcome.transient

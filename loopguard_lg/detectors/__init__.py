@@ -10,8 +10,9 @@ from loopguard_lg.detectors.churn import Churn
 from loopguard_lg.detectors.cycles import Oscillation
 from loopguard_lg.detectors.edits import FailingEdits, Tampering
 from loopguard_lg.detectors.failures import Invalid, RecurringError
+from loopguard_lg.detectors.handoffs import PingPong
 from loopguard_lg.detectors.repeats import NearRepeat, Repeat
-from loopguard_lg.detectors.talk import Chanting, PingPong, Planner
+from loopguard_lg.detectors.talk import Chanting, Planner
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History
 

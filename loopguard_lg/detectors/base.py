@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import HUMAN, History, Mark
-from loopguard_lg.reading import Seen
+from loopguard_lg.progress import NOTHING
+from loopguard_lg.window import Seen
 
 
 @runtime_checkable
@@ -82,3 +83,24 @@ def ending(seen: Seen) -> str:
     if seen.marks & Mark.EMPTY:
         return "the same empty result"
     return "the same result"
+
+
+def last_change(history: History, seen: Seen) -> int:
+    """The turn of the newest real change by another call: what came before is void."""
+    rows = history.rows
+    for k in range(len(rows.i) - 1, -1, -1):
+        marks = rows.marks[k]
+        if (
+            marks & Mark.CHANGED
+            and rows.gain[k] > NOTHING
+            and rows.call[k] != seen.call
+        ):
+            return rows.i[k]
+    return -1
+
+
+def idle(history: History, turns: list[int]) -> bool:
+    """Did the work go on all the same? So if every lap brought news on the average, and
+    the last one did.
+    """
+    return history.news(turns[0]) >= len(turns) - 1 and history.news(turns[-2]) > 0

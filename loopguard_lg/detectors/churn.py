@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import distinct, fence, name_of, require
+from loopguard_lg.detectors.base import (
+    distinct,
+    fence,
+    idle,
+    last_change,
+    name_of,
+    require,
+)
 from loopguard_lg.detectors.cycles import in_cycle
-from loopguard_lg.detectors.repeats import last_change
 from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, History, Mark, Seen
@@ -77,7 +83,7 @@ class Churn:
             and not rows.marks[k] & Mark.WAITED
         ]
         alike = distinct([rows.i[k] for k in found])
-        if len(alike) < need or history.news(alike[0]) > len(alike) - 1:
+        if len(alike) < need or idle(history, alike):
             return None
         return self._found(
             alike,

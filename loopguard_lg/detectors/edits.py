@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import distinct, fence, name_of, require, watched
+from loopguard_lg.detectors.base import (
+    distinct,
+    fence,
+    idle,
+    name_of,
+    require,
+    watched,
+)
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History, Mark, Seen
 from loopguard_lg.progress import MUCH
@@ -58,7 +65,7 @@ class FailingEdits:
             else:
                 turns.clear()
         turns = distinct(turns)
-        if len(turns) < self.times or history.news(turns[0]) > len(turns) - 1:
+        if len(turns) < self.times or idle(history, turns):
             return None
         return self._found(
             seen, turns, f"{len(turns)} edits of {_file(seen)} were refused"

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import distinct, name_of, require, watched
-from loopguard_lg.detectors.repeats import last_change
+from loopguard_lg.detectors.base import (
+    distinct,
+    idle,
+    last_change,
+    name_of,
+    require,
+    watched,
+)
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import HUMAN, History, Mark, Seen
 
@@ -60,7 +66,7 @@ class RecurringError:
         need += len(set(calls)) == len(calls)
         need += same < need
         need += bool(turns) and turns[0] < history.last(HUMAN)
-        if len(turns) < need or history.news(turns[0]) > len(turns) - 1:
+        if len(turns) < need or idle(history, turns):
             return None
         return Finding(
             kind=self.kind,

@@ -9,6 +9,8 @@ from loopguard_lg.detectors.base import (
     distinct,
     ending,
     fence,
+    idle,
+    last_change,
     name_of,
     require,
     watched,
@@ -16,7 +18,6 @@ from loopguard_lg.detectors.base import (
 from loopguard_lg.detectors.cycles import in_cycle
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import COMPACTION, History, Mark, Seen
-from loopguard_lg.progress import NOTHING
 
 _SKIPPED = frozenset(("wait", "plan", "exit"))
 _VOID = Mark.FORMAL | Mark.HANDOFF
@@ -101,27 +102,6 @@ def occurrences(history: History, seen: Seen, since: int) -> list[int]:
     if turns and turns[0] < compacted < turns[-1]:
         turns = turns[1:]
     return turns
-
-
-def last_change(history: History, seen: Seen) -> int:
-    """The turn of the newest real change by another call: what came before is void."""
-    rows = history.rows
-    for k in range(len(rows.i) - 1, -1, -1):
-        marks = rows.marks[k]
-        if (
-            marks & Mark.CHANGED
-            and rows.gain[k] > NOTHING
-            and rows.call[k] != seen.call
-        ):
-            return rows.i[k]
-    return -1
-
-
-def idle(history: History, turns: list[int]) -> bool:
-    """Did the work go on all the same? So if more turns between brought news than
-    there are repetitions.
-    """
-    return history.news(turns[0]) > len(turns) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

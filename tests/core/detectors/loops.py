@@ -52,7 +52,7 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             does("read_file", "a = 1\nb = 2\nc = 3\nd = 4", path="./src/a.py"),
             does("list_dir", "a.py b.py", path="src"),
             does("read_file", "a = 1\nb = 2\nc = 3\nd = 4", path="src//a.py"),
-            does("list_dir", "a.py b.py", path="src/"),
+            does("read_file", "e = 1\nf = 2\ng = 3\nh = 4", path="src/b.py"),
             does("read_file", "a = 1\nb = 2\nc = 3\nd = 4", path="src/a.py"),
         ],
     ),
