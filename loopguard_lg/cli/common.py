@@ -80,7 +80,9 @@ def load_policy(name: str | None) -> Policy:
     if name is None:
         return Policy(budget=())
     if os.path.exists(name):
-        return Policy.load(name)
+        from loopguard_lg import policyfile
+
+        return policyfile.load_policy(name)
     try:
         return Policy.preset(name)
     except PolicyError as error:
