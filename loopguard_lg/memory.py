@@ -48,7 +48,14 @@ def load(data: Any) -> Memory:
         isinstance(data.get(key), type(value)) for key, value in _SHAPE.items()
     ):
         return dict(data)
+    return afresh(data)
+
+
+def afresh(data: Mapping[str, Any]) -> Memory:
+    """A new memory with what can be trusted of an older one: its counts."""
     kept = fresh()
+    if isinstance(data.get("rev"), int):
+        kept["rev"] = data["rev"]
     used = data.get("used")
     for scope in ("run", "thread"):
         kept["used"][scope] = _numbers(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall
+from pydantic import PydanticUserError, TypeAdapter
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters.messages import text_of
@@ -91,16 +92,23 @@ def question(report: dict[str, Any], number: int) -> AIMessage:
     )
 
 
-def structured(schema: Any, text: str) -> Any:
-    """A structured response of `schema` where the partial result or nothing fits it."""
-    validate = getattr(schema, "model_validate", None)
-    candidates: tuple[Any, ...] = (_json(text), {})
-    for candidate in candidates:
-        if validate is None or candidate is None:
+def structured(format_: Any, text: str) -> Any:
+    """A structured response where the partial result, or nothing, fits the schema.
+
+    Args:
+        format_: The response format of the request. A schema in JSON can't be checked
+            against and is not filled.
+        text: The partial result.
+    """
+    schema = getattr(format_, "schema", None)
+    if schema is None or isinstance(schema, dict):
+        return None
+    for candidate in (_json(text), {}):
+        if candidate is None:
             continue
         try:
-            return validate(candidate)
-        except ValueError:
+            return TypeAdapter(schema).validate_python(candidate)
+        except (ValueError, PydanticUserError):
             continue
     return None
 

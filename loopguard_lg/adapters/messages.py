@@ -47,8 +47,8 @@ def note(text: str) -> HumanMessage:
 def newest_word(messages: Sequence[BaseMessage]) -> HumanMessage | None:
     """What a person said after the newest reply of the model, if anything.
 
-    Notes of the guard and summaries that stand in for a compacted past are no words
-    of a person's.
+    Notes of the guard, and what other middlewares put in a person's place (a summary
+    of a compacted past, a grader's remarks), are no words of a person's.
     """
     for message in reversed(messages):
         if isinstance(message, AIMessage):
@@ -59,8 +59,7 @@ def newest_word(messages: Sequence[BaseMessage]) -> HumanMessage | None:
 
 
 def _made(message: HumanMessage) -> bool:
-    source = message.additional_kwargs.get("lc_source")
-    return message.name == prompts.NAME or source == "summarization"
+    return message.name == prompts.NAME or "lc_source" in message.additional_kwargs
 
 
 def newest_reply(
@@ -100,6 +99,8 @@ def readable(result: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     sees neither text nor calls in it.
     """
     reply, results = newest_reply(result)
+    if reply is not None and any(call["id"] is None for call in reply.tool_calls):
+        return [_numbered(m) if m is reply else m for m in result]
     if reply is None or reply.tool_calls or not reply.invalid_tool_calls:
         return result
     calls, answers = [], []
@@ -110,6 +111,15 @@ def readable(result: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         answers.append(ToolMessage(text, name=name, tool_call_id=id_, status="error"))
     mended = reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
     return [mended, *results, *answers]
+
+
+def _numbered(reply: AIMessage) -> AIMessage:
+    """The reply with an id for each call: the host can't execute one without."""
+    calls = [
+        {**call, "id": f"{prompts.NAME}_call_{n}" if call["id"] is None else call["id"]}
+        for n, call in enumerate(reply.tool_calls)
+    ]
+    return reply.model_copy(update={"tool_calls": calls})
 
 
 def tokens_of(reply: AIMessage) -> Tokens | None:

@@ -18,7 +18,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -32,6 +32,7 @@ from loopguard_lg.adapters.ledger import Ledger, ledger
 from loopguard_lg.adapters.messages import MARK, readable
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard, Plan, shown
+from loopguard_lg.adapters.view import signed
 from loopguard_lg.hooks import Observer
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import Memory, fold, write
@@ -211,12 +212,16 @@ class _Turn:
         model = self._stronger()
         if model is not None:
             changes["model"] = model
-        messages = shown(plan, self.scene, _model_name(model or asked.model))
+        messages = shown(plan, self.scene, self._reader)
         if messages is not asked.messages:
             changes["messages"] = messages
         if plan.lifts_tool_choice and asked.tool_choice is not None:
             changes["tool_choice"] = None
         return asked.override(**changes) if changes else asked
+
+    @property
+    def _reader(self) -> str | None:
+        return _model_name(self._stronger() or self.asked.model)
 
     def _stronger(self) -> BaseChatModel | None:
         model = self.plan.stronger
@@ -227,8 +232,8 @@ class _Turn:
         plan = self.plan
         assert plan.final is not None
         format_ = self.asked.response_format
-        partial = plan.report["partial"] if plan.report else ""
-        filled = exits.structured(getattr(format_, "schema", None), partial)
+        ends = plan.report is not None and not plan.final.tool_calls
+        filled = exits.structured(format_, plan.report["partial"]) if ends else None
         response = ModelResponse(result=[plan.final], structured_response=filled)
         return self._extended(response, plan.memory, plan.report)
 
@@ -237,7 +242,15 @@ class _Turn:
     ) -> ExtendedModelResponse[Any]:
         """The model's reply, with what the guard notes of it."""
         result = [*readable(response.result)]
-        memory = self.guard.after_model(self.plan, self.scene, result, seconds)
+        if self.guard.switches:
+            result = [
+                signed(message, self._reader)
+                if isinstance(message, AIMessage)
+                else message
+                for message in result
+            ]
+        scene = replace(self.scene, model=self._reader)
+        memory = self.guard.after_model(self.plan, scene, result, seconds)
         response = ModelResponse(
             result=result, structured_response=response.structured_response
         )
@@ -273,6 +286,7 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         thread=(info and info.thread_id) or "",
         resumable=_resumable(),
         remaining=_read(request.state, "loopguard_remaining"),
+        step=get_config().get("metadata", {}).get("langgraph_step"),
     )
 
 

@@ -10,7 +10,9 @@ What an adapter keeps for itself in `memory["host"]`:
      "first": id of the first message in view, "good": [[turn, message id], ...],
      "hidden": [[after id, up to id, text], ...], "dangling": calls without results,
      "exit": the reason where the model gave up, "asked": questions so far,
-     "due": what the newest verdict asked for where it came after the reply}
+     "due": what the newest verdict asked for where it came after the reply,
+     "switched": a stronger model has replied,
+     "step": superstep of the newest look, "lap": supersteps from the one before}
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Scene:
         model: Name of the model, where known.
         thread: The thread, where there is one.
         resumable: Whether a question to a person can be answered later.
-        remaining: Supersteps left before the recursion limit, where known.
+        remaining: Supersteps left before the recursion limit, this one included,
+            where known.
+        step: Number of this superstep, where known.
     """
 
     messages: Sequence[BaseMessage]
@@ -62,6 +66,7 @@ class Scene:
     thread: str = ""
     resumable: bool = False
     remaining: int | None = None
+    step: int | None = None
 
 
 def with_host(memory: Memory, **changes: Any) -> Memory:
@@ -85,6 +90,26 @@ def unpacked(opened: Mapping[str, Any]) -> dict[str, Any]:
         tokens = Tokens(input=sent, output=received, cached=cached, estimated=guessed)
     known = {key: opened.get(key) for key in ("model", "cost", "seconds")}
     return {**known, "tokens": tokens}
+
+
+def pace(scene: Scene, memory: Memory) -> dict[str, Any]:
+    """How many supersteps a turn takes: the hooks of other middlewares are nodes."""
+    last = memory["host"].get("step")
+    if scene.step is None:
+        return {}
+    lap = scene.step - last if last is not None and last < scene.step else None
+    return {"step": scene.step, "lap": lap}
+
+
+def out_of_steps(scene: Scene, host: Mapping[str, Any]) -> bool:
+    """Whether another turn could pass the recursion limit on its way to the end.
+
+    A turn, and the way out through the hooks after it, take two laps at most.
+    """
+    if scene.remaining is None:
+        return False
+    lap = host.get("lap")
+    return scene.remaining <= 2 if lap is None else scene.remaining < 2 * lap
 
 
 def due(verdict: Verdict) -> dict[str, Any] | None:

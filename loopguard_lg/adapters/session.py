@@ -61,7 +61,7 @@ class Plan:
     @property
     def lifts_tool_choice(self) -> bool:
         """Whether a tool choice that the app forces has to be lifted."""
-        return self.verdict.action in ("reflect", "escalate")
+        return bool(self.note) or self.verdict.action == "escalate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,12 @@ class Guard:
     agent: str = ""
     observers: tuple[hooks.Observer, ...] = ()
 
+    @property
+    def switches(self) -> bool:
+        """Whether an escalation names another model."""
+        rungs = self.policy.ladder.rungs
+        return any(isinstance(r, Escalate) and r.model is not None for r in rungs)
+
     def before_model(self, data: Any, scene: Scene) -> Plan:
         """What to do before the next model call.
 
@@ -90,6 +96,13 @@ class Guard:
         """
         before = memories.load(data)
         self._check_price(scene)
+        try:
+            return self._plan(before, scene)
+        except Exception:  # a broken memory costs what was remembered, not the run
+            hooks.logger.exception("loopguard: the memory is broken, starting afresh")
+            return self._plan(memories.afresh(before), scene)
+
+    def _plan(self, before: Memory, scene: Scene) -> Plan:
         verdict, memory = self._catch_up(before, scene)
         if self.policy.observe_only:
             return Plan(before=before, memory=memory, verdict=verdict)
@@ -250,7 +263,7 @@ class Guard:
             if seen.good or isinstance(event, Human):
                 memory = past.marked_good(memory, seen.i, scene.messages)
         verdict = replace(verdict, warnings=warned)
-        return verdict, past.with_host(memory, **noted)
+        return verdict, past.with_host(memory, **noted, **past.pace(scene, memory))
 
     def _leaving(
         self, memory: Memory, scene: Scene, verdict: Verdict
@@ -262,7 +275,7 @@ class Guard:
             return "budget", str(verdict.exceeded)
         if verdict.action == "exit" and verdict.finding is not None:
             return "loop", verdict.finding.detail
-        if scene.remaining is not None and scene.remaining <= 2:
+        if past.out_of_steps(scene, memory["host"]):
             return "recursion_limit", "the graph's recursion limit is reached"
         return None
 
@@ -319,13 +332,17 @@ class Guard:
             self._tell("budget_warned", thread, None, verdict, said)
         if verdict.recovered:
             self._tell("recovered", thread, None, verdict)
-        strong = isinstance(rung, Escalate) and memory["ladder"].get("left", 0) > 0
+        stronger = None
+        if isinstance(rung, Escalate) and memory["ladder"].get("left", 0) > 0:
+            stronger = rung.model
+        if stronger is not None:
+            memory = past.with_host(memory, switched=True)
         return Plan(
             before=before,
             memory=memory,
             verdict=verdict,
             note=said,
-            stronger=rung.model if strong and isinstance(rung, Escalate) else None,
+            stronger=stronger,
         )
 
 
@@ -343,7 +360,7 @@ def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
         messages = view.without(messages, host["hidden"])
     if host.get("dangling"):
         messages = view.answered(messages)
-    if plan.memory["ladder"].get("branch"):
+    if host.get("switched"):
         messages = view.native(messages, model)
     return [*messages, note(plan.note)] if plan.note else messages
 

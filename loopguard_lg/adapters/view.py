@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters.messages import note, pair
+from loopguard_lg.adapters.messages import MARK, note, pair
 
 _REASONING = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
@@ -44,34 +44,39 @@ def answered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     A cancelled run leaves calls without results, which providers refuse.
     """
     out: list[BaseMessage] = []
-    for n, message in enumerate(messages):
+    n = 0
+    while n < len(messages):
+        message = messages[n]
         out.append(message)
+        n += 1
         if isinstance(message, AIMessage) and message.tool_calls:
             results = _following(messages, n)
-            if len(results) < len(message.tool_calls):
-                out.extend(_missing(message, results))
+            n += len(results)
+            out.extend(_completed(message, results))
     return out
 
 
 def _following(messages: Sequence[BaseMessage], at: int) -> list[ToolMessage]:
     results: list[ToolMessage] = []
-    for message in messages[at + 1 :]:
+    for message in messages[at:]:
         if not isinstance(message, ToolMessage):
             break
         results.append(message)
     return results
 
 
-def _missing(reply: AIMessage, results: list[ToolMessage]) -> list[ToolMessage]:
+def _completed(reply: AIMessage, results: list[ToolMessage]) -> list[ToolMessage]:
+    if len(results) >= len(reply.tool_calls):
+        return results
     return [
-        ToolMessage(
+        found
+        or ToolMessage(
             prompts.no_result(),
             name=call["name"],
             tool_call_id=call["id"] or "",
             status="error",
         )
         for call, found in pair(reply, results)
-        if found is None
     ]
 
 
@@ -79,11 +84,26 @@ def native(messages: Sequence[BaseMessage], model: str | None) -> list[BaseMessa
     """The messages without reasoning blocks that another model than `model` wrote."""
     return [
         _plain(message)
-        if isinstance(message, AIMessage)
-        and message.response_metadata.get("model_name") != model
+        if isinstance(message, AIMessage) and _author(message) != model
         else message
         for message in messages
     ]
+
+
+def signed(reply: AIMessage, model: str | None) -> AIMessage:
+    """The reply with the name of the model that was asked.
+
+    The name that a provider reports may be another one: dated, or of a deployment.
+    """
+    metadata = {**reply.response_metadata, MARK: {"model": model}}
+    return reply.model_copy(update={"response_metadata": metadata})
+
+
+def _author(reply: AIMessage) -> Any:
+    mark = reply.response_metadata.get(MARK)
+    if isinstance(mark, Mapping) and "model" in mark:
+        return mark["model"]
+    return reply.response_metadata.get("model_name")
 
 
 def _plain(reply: AIMessage) -> AIMessage:
