@@ -163,7 +163,7 @@ def telling_line(data: bytes) -> bytes:
 
 
 _QUOTED = re.compile(
-    rb"\[[^\]\n]{0,400}(?:\]|$)|(?<![0-9a-z])(['\"`])[^'\"`\n]{0,200}(?:\1|$)"
+    rb"\[[^\]\n]*(?:\]|$)|(?<![0-9a-z])(?:'[^'\n]*(?:'|$)|\"[^\"\n]*(?:\"|$)|`[^`\n]*(?:`|$))"
 )
 _NUMBERS = re.compile(rb"\d+")
 _PATHLIKE = re.compile(rb"(?<![\w<])[\w.~-]*/[\w./~-]{2,}")

@@ -115,9 +115,11 @@ class Reader:
         ), False
 
     def covers(self, step: Step, use: Use) -> int:
-        """What a read of a range adds to the ranges read before; `MUCH` without one."""
+        """What a read of a range adds to the ranges read before; `MUCH` without one, or
+        where the tool cut its answer short.
+        """
         lines = line_range(step.args)
-        if lines is None:
+        if lines is None or "truncat" in clip(step.result):
             return MUCH
         first, last = lines
         stride = max(10, (last - first) // 24)
