@@ -88,8 +88,8 @@ class History:
         )
 
     def dump(self) -> dict[str, Any]:
-        """Plain data: at most about 4.5 KB in msgpack. The lists are shared, not copied,
-        and nobody may change them.
+        """Plain data, at most about 4.5 KB in msgpack. The lists are shared, not
+        copied: nobody may change them.
         """
         return {
             "i": self.i,
@@ -133,7 +133,7 @@ class History:
         return -1
 
     def back(self, turns: int) -> int:
-        """The index of the turn with which the newest `turns` turns with calls begin."""
+        """The index of the first of the newest `turns` turns with calls."""
         left = turns
         kinds = self.turns.kind
         for k in range(len(kinds) - 1, -1, -1):

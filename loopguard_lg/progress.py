@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from loopguard_lg.commands import Use
 from loopguard_lg.digests import short
-from loopguard_lg.roles import Use
 from loopguard_lg.steps import Step
 
 NOTHING, LITTLE, MUCH = 0, 1, 2
@@ -56,7 +56,8 @@ _EMPTY = re.compile(
     rb"\W*(?:none|null|nil|undefined|empty|0|nothing|no (?:\w+ ){0,4}?(?:results?|match"
     rb"(?:es)?|hits|rows|records|entries|items|files?|documents?|data|output|content"
     rb"|information)(?: (?:were |was )?(?:found|returned|matched|available))?.{0,80}"
-    rb"|(?:0|zero) (?:\w+ ){0,2}(?:results?|match(?:es)?|hits|rows|files?|records).{0,40}"
+    rb"|(?:0|zero) (?:\w+ ){0,2}(?:results?|match(?:es)?|hits|rows|files?|records)"
+    rb".{0,40}"
     rb"|nothing (?:was )?found.{0,60}|\(?(?:no|empty) (?:output|result).{0,20})?\W*"
 )
 _FORMAL = re.compile(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from loopguard_lg.commands import Use
 from loopguard_lg.digests import (
     likeness,
     result_digest,
@@ -24,7 +25,7 @@ from loopguard_lg.progress import (
     state_in,
     todos_done,
 )
-from loopguard_lg.roles import Use, read_use
+from loopguard_lg.roles import read_use
 from loopguard_lg.steps import Step, Turn, clip
 from loopguard_lg.testfiles import content_after, is_test, weakens
 from loopguard_lg.tools import ToolPolicy

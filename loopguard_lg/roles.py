@@ -10,30 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from loopguard_lg.commands import SHELLS, Use, read_code, words
 from loopguard_lg.digests import tidy_path
 from loopguard_lg.steps import Role, Step
-
-
-class Use(NamedTuple):
-    """What a call does.
-
-    Attributes:
-        role: What it is for.
-        path: The file it is about, tidied; empty if there is none.
-        piped: A check whose exit status goes into a pipe: neither pass nor fail.
-        waits: It lets time pass before it looks.
-        silent: Success may well print nothing.
-        acts: A gesture on a page or screen, whose effect the result need not show.
-    """
-
-    role: Role
-    path: str = ""
-    piped: bool = False
-    waits: bool = False
-    silent: bool = False
-    acts: bool = False
 
 
 def _table(**roles: str) -> dict[str, Role]:
@@ -69,89 +50,26 @@ _VERBS = _table(
     read="get read list search find fetch lookup view show describe query inspect scan"
     " browse retrieve open cat load extract count grep explore info select check lookup"
     " recall review goto navigate download crawl scrape summarize analyze",
-    write="write edit update create delete remove insert replace apply patch add set put"
-    " post send book cancel save upload move rename commit push pay purchase buy modify"
-    " exchange return append undo submit publish merge assign close register schedule"
+    write="write edit update create delete remove insert replace apply patch add set"
+    " put post send book cancel save upload move rename commit push pay purchase buy"
+    " modify exchange return append undo submit publish merge assign close register schedule"
     " approve refund charge order place deploy restart install start stop kill drop",
     check="test lint verify validate compile build typecheck assert",
 )
-_POLLED = frozenset(
-    [
-        "status",
-        "progress",
-        "job",
-        "jobs",
-        "pipeline",
-        "queue",
-        "run",
-        "runs",
-        "deployment",
-        "build",
-        "health",
-        "logs",
-        "state",
-        "ci",
-        "workflow",
-        "rollout",
-    ]
+_POLLED = words(
+    "status progress job jobs pipeline queue run runs deployment build health logs"
+    " state ci workflow rollout"
 )
-_GESTURES = frozenset(
-    [
-        "click",
-        "press",
-        "scroll",
-        "type",
-        "tap",
-        "swipe",
-        "key",
-        "keyboard",
-        "hover",
-        "fill",
-        "drag",
-        "mouse",
-        "hotkey",
-        "zoom",
-        "back",
-        "forward",
-        "next",
-        "previous",
-        "select",
-    ]
-)
-_SHELLS = frozenset(
-    [
-        "bash",
-        "shell",
-        "sh",
-        "execute",
-        "run_shell",
-        "run_command",
-        "execute_bash",
-        "execute_command",
-        "terminal",
-        "run_terminal_cmd",
-        "run_sh",
-        "cmd",
-        "local_shell",
-        "run_bash_command",
-        "shell_exec",
-        "exec",
-    ]
+_GESTURES = words(
+    "click press scroll type tap swipe key keyboard hover fill drag mouse hotkey"
+    " zoom back forward next previous select"
 )
 _CODE_KEYS = ("command", "cmd", "script", "query", "sql", "code")
 _STATEMENTS = ("command", "cmd", "sql", "query", "statement")
-_PATH_KEYS = [
-    "path",
-    "file_path",
-    "filepath",
-    "filename",
-    "file",
-    "target_file",
-    "file_name",
-    "notebook_path",
-    "relative_path",
-    "absolute_path",
-]
+_PATH_KEYS = (
+    *("path", "file_path", "filepath", "filename", "file", "target_file"),
+    *("file_name", "notebook_path", "relative_path", "absolute_path"),
+)
 _SPLIT = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -161,27 +79,26 @@ def name_role(tool: str) -> tuple[Role, bool]:
     low = tool.lower()
     if low in _TOOLS:
         return _TOOLS[low], False
-    words = [word.lower() for word in _SPLIT.findall(tool)]
-    bare = "_".join(words[-2:])
-    if words[:2] == ["mcp", "mcp"] or bare in _TOOLS and "__" in tool:
-        return _TOOLS.get(bare, "other"), False
-    gesture = not _GESTURES.isdisjoint(words[:3])
-    return _verb_role(words), gesture
+    parts = [word.lower() for word in _SPLIT.findall(tool)]
+    bare = "_".join(parts[-2:])
+    if bare in _TOOLS and "__" in tool:
+        return _TOOLS[bare], False
+    return _verb_role(parts), not _GESTURES.isdisjoint(parts[:3])
 
 
-def _verb_role(words: list[str]) -> Role:
+def _verb_role(parts: list[str]) -> Role:
     """The role of the first telling word; `get_pipeline` and `job_status` are polls."""
-    for position, word in enumerate(words):
+    for position, word in enumerate(parts):
         role = _VERBS.get(word)
         if role is None and word in ("todo", "todos", "plan"):
             return "plan"
-        if role == "read" and not _POLLED.isdisjoint(words[position + 1 :]):
+        if role == "read" and not _POLLED.isdisjoint(parts[position + 1 :]):
             return "poll"
         if role is not None:
             return role
-    if _GESTURES.intersection(words):
+    if _GESTURES.intersection(parts):
         return "write"
-    return "poll" if words and words[-1] in ("status", "progress", "log") else "other"
+    return "poll" if parts and parts[-1] in ("status", "progress", "log") else "other"
 
 
 def read_use(step: Step, role: Role | None) -> Use:
@@ -199,7 +116,7 @@ def _code(step: Step, named: Role) -> str:
     """The shell command or statement of a call, if it holds one: any argument of a
     shell, a telling one of a tool whose name says nothing.
     """
-    shell = step.tool.lower() in _SHELLS
+    shell = step.tool.lower() in SHELLS
     if not shell and named != "other" and "sql" not in step.tool.lower():
         return ""
     for key in _CODE_KEYS if shell else _STATEMENTS:
@@ -246,211 +163,3 @@ def _nested_path(args: Mapping[str, Any], depth: int) -> str:
             if found:
                 return found
     return ""
-
-
-_READERS = frozenset(
-    [
-        "ls",
-        "cat",
-        "head",
-        "tail",
-        "grep",
-        "egrep",
-        "fgrep",
-        "rg",
-        "ag",
-        "find",
-        "fd",
-        "wc",
-        "file",
-        "which",
-        "pwd",
-        "echo",
-        "stat",
-        "du",
-        "df",
-        "awk",
-        "sort",
-        "uniq",
-        "diff",
-        "tree",
-        "env",
-        "jq",
-        "cut",
-        "tr",
-        "xargs",
-        "less",
-        "more",
-        "printenv",
-        "date",
-        "whoami",
-        "id",
-        "type",
-        "man",
-        "strings",
-        "xxd",
-        "od",
-        "hexdump",
-        "nl",
-        "realpath",
-        "dirname",
-        "basename",
-        "md5sum",
-        "sha256sum",
-        "printf",
-        "test",
-        "sed",
-        "git",
-        "curl",
-        "id",
-        "uname",
-        "hostname",
-        "ps",
-        "top",
-        "free",
-        "history",
-        "column",
-        "comm",
-    ]
-)
-_WRITERS = frozenset(
-    [
-        "mv",
-        "cp",
-        "rm",
-        "mkdir",
-        "touch",
-        "tee",
-        "chmod",
-        "chown",
-        "ln",
-        "truncate",
-        "dd",
-        "patch",
-        "apt",
-        "apt-get",
-        "yum",
-        "brew",
-        "kill",
-        "pkill",
-        "unzip",
-        "tar",
-        "gzip",
-        "gunzip",
-        "rmdir",
-        "install",
-        "rsync",
-        "scp",
-        "useradd",
-        "systemctl",
-        "service",
-        "pip",
-        "pip3",
-        "uv",
-        "poetry",
-        "conda",
-    ]
-)
-_CHECK = re.compile(
-    r"(?:^|\s|/)(?:pytest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|mypy|pyright"
-    r"|ruff(?: check)?|eslint|tsc|flake8|pylint|golangci-lint|unittest|(?:npm|yarn|pnpm"
-    r"|bun|go|cargo|mix|swift|dotnet|bazel|deno|make|gradle|gradlew|mvn|rake|just|sbt)"
-    r"(?: run)?(?: -\S+)* (?:test|tests|check|lint|build|verify|clippy|vet|typecheck)"
-    r"|make|defects4j (?:test|compile)|manage\.py test|runtests\.py)(?=\s|$|:)"
-)
-_GIT_WRITES = re.compile(
-    r"git (?:-\S+ \S+ )?(?:add|commit|mv|rm|checkout|restore|reset|apply|am|merge|rebase"
-    r"|push|pull|stash|cherry-pick|revert|clone|init|switch|clean|tag)\b"
-)
-_WATCHED = re.compile(
-    r"kubectl (?:get|rollout|logs|describe)|docker (?:ps|logs)|gh (?:run|pr checks)"
-    r"|squeue|systemctl status|tail -f|terraform show|aws \S+ (?:describe|get|wait)"
-)
-_SEGMENTS = re.compile(r"&&|\|\||[;\n]")
-_REDIRECT = re.compile(r"(?<![0-9&=<-])(?:>>?)\s*([^\s|;&<>()]+)")
-_DESTROYS = re.compile(
-    r"-delete\b|-exec(?:dir)? (?:rm|mv|cp|touch|chmod|mkdir|sed -i)|xargs (?:-\S+ )*(?:rm|mv)"
-)
-_SQL = re.compile(
-    r"\s*(?:\(\s*)?(select|show|desc|describe|explain|with|pragma|insert|update|delete"
-    r"|create|drop|alter|truncate|replace|merge|grant|use)\b",
-    re.IGNORECASE,
-)
-_SQL_READS = frozenset(
-    ["select", "show", "desc", "describe", "explain", "with", "pragma", "use"]
-)
-
-
-@lru_cache(maxsize=256)
-def read_code(tool: str, code: str) -> Use:
-    """What a command or statement does."""
-    sql = _SQL.match(code)
-    if sql and tool not in _SHELLS:
-        verb = sql.group(1).lower()
-        return Use(
-            "read" if verb in _SQL_READS else "write", silent=verb not in _SQL_READS
-        )
-    parts = [part.strip() for part in _SEGMENTS.split(code) if part.strip()]
-    waits = any(part.startswith("sleep ") for part in parts)
-    work = [part for part in parts if not part.startswith(("sleep ", "cd ", "export "))]
-    if not work:
-        return Use("wait" if waits else "other", silent=True)
-    if _CHECK.search(code):
-        return _check_use(code, work)
-    if _WATCHED.search(code):
-        return Use("poll", waits=waits)
-    return _file_use(code, work, waits)
-
-
-def _check_use(code: str, work: list[str]) -> Use:
-    """A command that tests: does the exit status of its check get lost in a pipe?"""
-    tested = next((part for part in work if _CHECK.search(part)), "")
-    piped = "|" in tested and "pipefail" not in code
-    return Use("check", piped=piped)
-
-
-def _file_use(code: str, work: list[str], waits: bool) -> Use:
-    """A command that reads or changes files."""
-    programs = [_program(piece) for part in work for piece in part.split("|")]
-    target = _REDIRECT.search(code)
-    if target and not target.group(1).startswith(("/dev/", "&")):
-        return Use("write", tidy_path(target.group(1).strip("'\"")), silent=True)
-    if "sed -i" in code or "perl -pi" in code:
-        return Use("write", _last_word(code), silent=True)
-    if _changes(code, programs):
-        return Use("write", _last_word(code), silent=True)
-    if waits:
-        return Use("poll", waits=True)
-    if all(program in _READERS for program in programs if program):
-        return Use("read", silent=False)
-    return Use("other", silent=True)
-
-
-def _changes(code: str, programs: list[str]) -> bool:
-    """Is one of the programs there to change something?"""
-    return bool(
-        not _WRITERS.isdisjoint(programs)
-        or ("git" in programs and _GIT_WRITES.search(code))
-        or ("find" in programs or "xargs" in programs)
-        and _DESTROYS.search(code)
-        or "curl" in programs
-        and re.search(r"-X ?(?:POST|PUT|PATCH|DELETE)", code)
-    )
-
-
-def _program(piece: str) -> str:
-    """The name of the program that a simple command starts."""
-    for word in piece.split():
-        if word in ("sudo", "time", "env", "nohup", "(", "command", "then", "do", "!"):
-            continue
-        if "=" in word and not word.startswith(("-", "/")):
-            continue
-        return word.rsplit("/", 1)[-1].strip("\"'()`$")
-    return ""
-
-
-def _last_word(code: str) -> str:
-    """The last argument of a command, if it looks like the file that it changes."""
-    word = code.split()[-1].strip("'\"")
-    plain = word[:1] != "-" and ("/" in word or "." in word) and word.isprintable()
-    return tidy_path(word) if plain and "|" not in code else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from loopguard_lg.roles import Use
+from loopguard_lg.commands import Use
 from loopguard_lg.steps import Step
 
 _TEST_PATH = re.compile(
@@ -23,8 +23,8 @@ _ASSERTS = re.compile(
     re.IGNORECASE,
 )
 _HOLLOW = re.compile(
-    r"assert\w*[ (]+(?:true|1|not false)\b|is not none|isnotnone|assertisnotnone|or true\b"
-    r"|expect\((?:true|1)\)|tobedefined\(|tobetruthy\(",
+    r"assert\w*[ (]+(?:true|1|not false)\b|is not none|isnotnone|assertisnotnone"
+    r"|or true\b|expect\((?:true|1)\)|tobedefined\(|tobetruthy\(",
     re.IGNORECASE,
 )
 _DODGES = re.compile(

@@ -200,5 +200,3 @@ def grow_rows(rows: Rows, now: tuple[Seen, ...], i: int) -> Rows:
             for column, new in zip(rows, zip(*kept, strict=True), strict=True)
         ]
     )
-
-

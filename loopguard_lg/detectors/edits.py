@@ -17,7 +17,6 @@ from loopguard_lg.findings import Finding
 from loopguard_lg.history import History, Mark, Seen
 from loopguard_lg.progress import MUCH
 
-
 _BROKEN = Mark.FAILED | Mark.RED
 
 

@@ -124,8 +124,8 @@ class Invalid:
             steps=tuple(turns),
             count=len(turns),
             threshold=self.times,
-            detail=f"{len(turns)} calls in a row could not be carried out: no such tool "
-            f"or wrong arguments, the last one {name_of(seen)}",
+            detail=f"{len(turns)} calls in a row could not be carried out (no such "
+            f"tool or wrong arguments), the last one {name_of(seen)}",
             key=tool,
             tool=seen.tool,
             holds=(seen.call,),

@@ -48,7 +48,9 @@ class PingPong:
         run = _alternating(agents)
         if run >= 2 * self.laps * (1 if _repeats_words(history, found) else 2):
             return self._found(
-                history, found[-run:], f"two agents handed over to each other {run} times"
+                history,
+                found[-run:],
+                f"two agents handed over to each other {run} times",
             )
         if len(found) >= self.depth and len(set(agents)) > 2:
             return self._found(

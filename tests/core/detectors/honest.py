@@ -41,7 +41,9 @@ HONEST: dict[str, list[Event]] = {
     ],
     "a rate limit on several calls": [
         *(
-            does("search", "429 Too Many Requests, try again later", error=True, query=q)
+            does(
+                "search", "429 Too Many Requests, try again later", error=True, query=q
+            )
             for q in ("a", "b", "c")
         ),
         does("search", "3 hits", error=False, query="c"),
@@ -51,7 +53,9 @@ HONEST: dict[str, list[Event]] = {
         for n in range(12)
     ],
     "windows of a long file": [
-        does("read_file", f"part {n}\n{n} text", path="a.csv", offset=n * 100, limit=100)
+        does(
+            "read_file", f"part {n}\n{n} text", path="a.csv", offset=n * 100, limit=100
+        )
         for n in range(12)
     ],
     "one item after the other": [
@@ -60,7 +64,9 @@ HONEST: dict[str, list[Event]] = {
         for event in (
             does("grep", "1 match in 1 file", pattern=f"import {name}", path="src"),
             does("bash", "", command=f"git mv src/{name}.py lib/{name}.py"),
-            does("edit_file", "applied", path=f"src/use_{name}.py", old="src", new="lib"),
+            does(
+                "edit_file", "applied", path=f"src/use_{name}.py", old="src", new="lib"
+            ),
         )
     ],
     "one file with many edits": [
@@ -112,12 +118,19 @@ HONEST: dict[str, list[Event]] = {
         Compaction(agent="agent"),
     ],
     "different queries with different hits": [
-        does("search", f"1. docs/{n} 2. guide/{n} 3. wiki/{n}", query=f"install step {n}")
+        does(
+            "search", f"1. docs/{n} 2. guide/{n} 3. wiki/{n}", query=f"install step {n}"
+        )
         for n in range(9)
     ],
     "different queries without hits": [
         does("search", "no results", query=query)
-        for query in ("kestrel nesting", "tax form 12b", "ferry times Oban", "rye bread")
+        for query in (
+            "kestrel nesting",
+            "tax form 12b",
+            "ferry times Oban",
+            "rye bread",
+        )
     ],
     "a plan that moves on": [
         does(
@@ -150,7 +163,9 @@ HONEST: dict[str, list[Event]] = {
     "scrolling through a page": [
         does("scroll_down", f"Paragraph {n}: something else entirely") for n in range(8)
     ],
-    "keys pressed several times": [does("press_key", "ok", key="Tab") for _ in range(5)],
+    "keys pressed several times": [
+        does("press_key", "ok", key="Tab") for _ in range(5)
+    ],
     "a hand-over and its answer": [
         turn(call("transfer_to_geo", "handed over"), agent="boss"),
         turn(call("lookup", "Fenwick, 3 km", place="Marlow"), agent="geo"),
@@ -160,8 +175,12 @@ HONEST: dict[str, list[Event]] = {
         turn(call("transfer_to_boss", "handed back"), text="19 %.", agent="tax"),
     ],
     "subtasks handed out one by one": [
-        does("task", f"Chapter {n} is about {n} things, and ends with a table of {n} rows.",
-             subagent_type="reader", description=f"Summarise chapter {n}")
+        does(
+            "task",
+            f"Chapter {n} is about {n} things, and ends with a table of {n} rows.",
+            subagent_type="reader",
+            description=f"Summarise chapter {n}",
+        )
         for n in range(9)
     ],
     "a check that feeds a pipe": [
@@ -185,7 +204,9 @@ HONEST: dict[str, list[Event]] = {
         does("bash", "4 passed", command="pytest", error=False),
     ],
     "new tests before any failure": [
-        does("edit_file", "applied", path="tests/test_a.py", old="pass", new="assert f()"),
+        does(
+            "edit_file", "applied", path="tests/test_a.py", old="pass", new="assert f()"
+        ),
         does("bash", "4 passed", command="pytest", error=False),
     ],
     "a table of like rows": [
@@ -218,7 +239,11 @@ HONEST: dict[str, list[Event]] = {
         does("bash", "Finished", command="cargo build", error=False),
     ],
     "MCP reads of many records": [
-        does("mcp__crm__get_contact", f'{{"id": {n}, "name": "P{n}", "vip": false}}', id=n)
+        does(
+            "mcp__crm__get_contact",
+            f'{{"id": {n}, "name": "P{n}", "vip": false}}',
+            id=n,
+        )
         for n in range(20)
     ],
     "the same read by two agents": [
@@ -226,7 +251,11 @@ HONEST: dict[str, list[Event]] = {
         turn(call("read_file", _LINES, path="a.py"), agent="reviewer"),
     ],
     "odd arguments": [
-        Turn(steps=(Step(tool="f", args={"x": float("nan"), "y": {1: "a"}, "z": "\ud800"}),)),
+        Turn(
+            steps=(
+                Step(tool="f", args={"x": float("nan"), "y": {1: "a"}, "z": "\ud800"}),
+            )
+        ),
         Turn(steps=(Step(tool="", args={}, result="\ud800"),)),
     ],
 }

@@ -1,4 +1,4 @@
-"""Runs that go in circles: name -> (kind, the latest event by which to trip, events)."""
+"""Runs that go in circles: name -> (kind, latest event by which to trip, events)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _REWORDED = (
     "refund window damaged parcels policy",
     "damaged parcel refund window days",
 )
-_HITS = "1. help/refunds 'Refunds' 2. help/damage 'Damaged goods' 3. blog/parcels 'News'"
+_HITS = (
+    "1. help/refunds 'Refunds' 2. help/damage 'Damaged goods' 3. blog/parcels 'News'"
+)
 _PLANS = (
     ("Look at the parser", "Repair dates", "Write tests"),
     ("Inspect the parser module", "Fix date handling", "Add tests"),
@@ -94,7 +96,11 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         "repeat",
         2,
         [
-            does("query_db", f"0 rows (took 0.{n}3 s, 2024-05-01T10:00:0{n}Z)", sql="select 1")
+            does(
+                "query_db",
+                f"0 rows (took 0.{n}3 s, 2024-05-01T10:00:0{n}Z)",
+                sql="select 1",
+            )
             for n in range(4)
         ],
     ),
@@ -111,14 +117,26 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         4,
         [
             does("search", _HITS, query=q)
-            for q in ("Blue Widget", "blue widget", "BLUE WIDGET", "blue  widget", "Blue-widget")
+            for q in (
+                "Blue Widget",
+                "blue widget",
+                "BLUE WIDGET",
+                "blue  widget",
+                "Blue-widget",
+            )
         ],
     ),
     "windows of a file that was read already": (
         "near_repeat",
         7,
         [
-            does("read_file", "lines 1-400 of 400", path="big.py", start_line=1, end_line=400),
+            does(
+                "read_file",
+                "lines 1-400 of 400",
+                path="big.py",
+                start_line=1,
+                end_line=400,
+            ),
             *(
                 does(
                     "read_file",
@@ -176,8 +194,19 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         "churn",
         6,
         [
-            does("fetch", "Opening hours: nine to five.\nClosed on Sunday.\nCall us.", url=u)
-            for u in ("a.x/1", "b.x/hours", "c.x/contact", "d.x/about", "e.x/info", "f.x/y")
+            does(
+                "fetch",
+                "Opening hours: nine to five.\nClosed on Sunday.\nCall us.",
+                url=u,
+            )
+            for u in (
+                "a.x/1",
+                "b.x/hours",
+                "c.x/contact",
+                "d.x/about",
+                "e.x/info",
+                "f.x/y",
+            )
         ],
     ),
     "one plan in other words": (
@@ -190,7 +219,7 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         4,
         [
             says(
-                f"Round {n}. The parser must be read first. Then the dates are repaired. "
+                f"Round {n}. The parser must be read first. The dates are next. "
                 "After that the tests are written. Finally all of it is run."
             )
             for n in range(6)
@@ -254,7 +283,13 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             event
             for n in range(4)
             for event in (
-                does("edit_file", "applied", path="src/a.py", old=f"v{n}", new=f"v{n + 1}"),
+                does(
+                    "edit_file",
+                    "applied",
+                    path="src/a.py",
+                    old=f"v{n}",
+                    new=f"v{n + 1}",
+                ),
                 does("bash", "1 failed, 3 passed", command="pytest -q", error=True),
             )
         ],
@@ -266,9 +301,19 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             event
             for n in range(5)
             for event in (
-                does("edit_file", "applied", path="src/a.py", old=f"v{n}", new=f"v{n + 1}"),
-                does("bash", "Traceback (most recent call last):\nKeyError: 'id'",
-                     command="python main.py", error=True),
+                does(
+                    "edit_file",
+                    "applied",
+                    path="src/a.py",
+                    old=f"v{n}",
+                    new=f"v{n + 1}",
+                ),
+                does(
+                    "bash",
+                    "Traceback (most recent call last):\nKeyError: 'id'",
+                    command="python main.py",
+                    error=True,
+                ),
             )
         ],
     ),
@@ -276,7 +321,13 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         "failing_edits",
         3,
         [
-            does("edit_file", "Error: text not found in a.py", path="a.py", old=f"x{n} = 1", new="y")
+            does(
+                "edit_file",
+                "Error: text not found in a.py",
+                path="a.py",
+                old=f"x{n} = 1",
+                new="y",
+            )
             for n in range(5)
         ],
     ),
@@ -350,7 +401,10 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
     "a context that is too large": (
         "bloat",
         2,
-        [Turn(steps=(call("x", str(n)),), tokens=Tokens(input=300_000 * n)) for n in range(3)],
+        [
+            Turn(steps=(call("x", str(n)),), tokens=Tokens(input=300_000 * n))
+            for n in range(3)
+        ],
     ),
     "the same closing words": (
         "chanting",
@@ -392,7 +446,9 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             for n in range(5)
             for event in (
                 asks(f"Please change it now, take {n}"),
-                does("update_booking", "Error: seat 4A is taken", seat="4A", booking="b1"),
+                does(
+                    "update_booking", "Error: seat 4A is taken", seat="4A", booking="b1"
+                ),
             )
         ],
     ),
@@ -400,9 +456,13 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         "repeat",
         2,
         [
-            does("task", "I could not find the file in the repository, so I stopped here. "
-                 "The folder is empty and nothing in it was readable.",
-                 subagent_type="coder", description="Find the config file")
+            does(
+                "task",
+                "I could not find the file in the repository, so I stopped. "
+                "The folder is empty and nothing in it was readable.",
+                subagent_type="coder",
+                description="Find the config file",
+            )
             for _ in range(4)
         ],
     ),
