@@ -33,6 +33,7 @@ from loopguard_lg.adapters.messages import (
     text_of,
     turn_of,
 )
+from loopguard_lg.adapters.view import answered
 from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
@@ -139,6 +140,8 @@ def since(
     noted: dict[str, Any] = {"open": None, "due": None, "first": first(scene)}
     word = newest_word(scene.messages)
     fresh = word is not None and word.id != host.get("word")
+    if "first" not in host:  # the thread may be older than the guard
+        noted["dangling"] = len(answered(scene.messages)) > len(scene.messages)
     if host.get("open"):
         closed, facts = _closed(host["open"], scene, agent)
         events += closed
