@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 from langchain_core.messages import (
     AIMessage,
@@ -44,18 +44,26 @@ def note(text: str) -> HumanMessage:
     return HumanMessage(text, name=prompts.NAME)
 
 
-def newest_word(messages: Sequence[BaseMessage]) -> HumanMessage | None:
+def newest_word(
+    messages: Sequence[BaseMessage], made: Collection[str] = ()
+) -> HumanMessage | None:
     """What a person said after the newest reply of the model, if anything.
 
     Notes of the guard, and what other middlewares put in a person's place (a summary
-    of a compacted past, a grader's remarks), are no words of a person's.
+    of a compacted past, a grader's remarks), are no words of a person's; nor are the
+    messages whose ids are in `made`.
     """
     for message in reversed(messages):
         if isinstance(message, AIMessage):
             return None
-        if isinstance(message, HumanMessage) and not _made(message):
+        if is_word(message) and message.id not in made:
             return message
     return None
+
+
+def is_word(message: BaseMessage) -> TypeGuard[HumanMessage]:
+    """Whether it is a human message that neither guard nor middleware wrote."""
+    return isinstance(message, HumanMessage) and not _made(message)
 
 
 def _made(message: HumanMessage) -> bool:

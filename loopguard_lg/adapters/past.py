@@ -17,7 +17,7 @@ What an adapter keeps for itself in `memory["host"]`:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -34,6 +34,7 @@ from loopguard_lg.adapters.messages import (
     turn_of,
 )
 from loopguard_lg.adapters.view import answered
+from loopguard_lg.budgets import Used
 from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
@@ -58,6 +59,9 @@ class Scene:
         remaining: Supersteps left before the recursion limit, this one included,
             where known.
         step: Number of this superstep, where known.
+        named_later: The model's name is not known before its first reply.
+        beside: What was spent beside the model's turns since the last look, by scope.
+        made: Ids of human messages that are no person's words.
     """
 
     messages: Sequence[BaseMessage]
@@ -68,6 +72,9 @@ class Scene:
     resumable: bool = False
     remaining: int | None = None
     step: int | None = None
+    named_later: bool = False
+    beside: Mapping[str, Used] = field(default_factory=dict)
+    made: Collection[str] = ()
 
 
 def with_host(memory: Memory, **changes: Any) -> Memory:
@@ -138,7 +145,7 @@ def since(
     host = memory["host"]
     events: list[Event] = []
     noted: dict[str, Any] = {"open": None, "due": None, "first": first(scene)}
-    word = newest_word(scene.messages)
+    word = newest_word(scene.messages, scene.made)
     fresh = word is not None and word.id != host.get("word")
     if "first" not in host:  # the thread may be older than the guard
         noted["dangling"] = len(answered(scene.messages)) > len(scene.messages)

@@ -197,6 +197,8 @@ class Guard:
         return max(0.0, min(left)) if left else None
 
     def _check_price(self, scene: Scene) -> None:
+        if scene.named_later:
+            return
         for budget in self.policy.budgets:
             if budget.usd is None or budget.unknown_price == "ignore":
                 continue
@@ -263,7 +265,22 @@ class Guard:
             if seen.good or isinstance(event, Human):
                 memory = past.marked_good(memory, seen.i, scene.messages)
         verdict = replace(verdict, warnings=warned)
-        return verdict, past.with_host(memory, **noted, **past.pace(scene, memory))
+        memory = past.with_host(memory, **noted, **past.pace(scene, memory))
+        return self._charged(verdict, memory, scene)
+
+    def _charged(
+        self, verdict: Verdict, memory: Memory, scene: Scene
+    ) -> tuple[Verdict, Memory]:
+        if not any(scene.beside.values()):
+            return verdict, memory
+        used = {
+            scope: budgets.add(amounts, scene.beside.get(scope, {}))
+            for scope, amounts in memory["used"].items()
+        }
+        out = budgets.exceeded(self.policy.budgets, used)
+        if out is not None:
+            verdict = replace(verdict, action="exit", exceeded=out)
+        return verdict, {**memory, "used": used}
 
     def _leaving(
         self, memory: Memory, scene: Scene, verdict: Verdict
