@@ -189,6 +189,25 @@ def test_several_runs_need_a_name(
     assert "--explain ID" in err
 
 
+def test_the_only_run_has_to_be_readable(
+    loopguard: Shell, loop: dict[str, Any]
+) -> None:
+    """A broken line beside it may have been the other run."""
+    path = loopguard.write("r.jsonl", loop, "{")
+
+    assert loopguard("check", path, "--emit-test", "test_x.py")[0] == 2
+    assert loopguard("check", path, "--explain", "loop")[0] == 1
+
+
+def test_one_run_can_be_had_as_json(loopguard: Shell, loop: dict[str, Any]) -> None:
+    """`--explain` with `--json` is the object of that run alone."""
+    path = loopguard.write("r.jsonl", loop, {**loop, "id": "other"})
+
+    _, out, _ = loopguard("check", path, "--explain", "other", "--json")
+
+    assert json.loads(out)["id"] == "other"
+
+
 def test_standard_input_is_checked(
     loopguard: Shell, loop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

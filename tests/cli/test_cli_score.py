@@ -93,6 +93,24 @@ def test_a_figure_that_cannot_be_had_misses_its_demand(
     assert "precision is -" in err
 
 
+def test_what_is_wrong_is_said_in_words(
+    loopguard: Shell, loop: dict[str, Any], fine: dict[str, Any]
+) -> None:
+    """A false trip has the guard's words and the label's; lost labels are counted."""
+    runs = loopguard.write("r.jsonl", {**loop, "success": True}, fine)
+    polls = {"id": "loop", "loop": False, "reason": "polls"}
+    labels = loopguard.write("l.jsonl", polls, {"id": "gone", "loop": True})
+
+    status, out, err = loopguard(
+        "score", runs, "--labels", labels, "--max-false-trips", "0.1"
+    )
+
+    assert "false trip loop, repeat at step 2: `search`" in out
+    assert "(label: polls)" in out
+    assert "1 labels have no run" in out
+    assert (status, err) == (1, "loopguard: false trips are 50.0%, above 10.0%\n")
+
+
 def test_a_broken_line_is_status_two(loopguard: Shell, files: tuple[str, ...]) -> None:
     """The figures of what could be read are printed all the same."""
     broken = loopguard.write("broken.jsonl", "{")
