@@ -10,14 +10,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from loopguard_lg.digests import tidy_path
+from loopguard_lg.digests import tidy_path, words
 from loopguard_lg.steps import Role
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text: a readable way to write a set."""
-    return frozenset(text.split())
-
 
 SHELLS = words(
     "bash shell sh execute run_shell run_command execute_bash execute_command"

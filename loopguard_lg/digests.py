@@ -3,8 +3,8 @@
 Two levels of identity for a call. `call_digest` is exact but for what cannot matter
 (key order, `1.0` or `1`, white space at the ends, path spelling, request ids): a held
 call is recognised by it. `near_digest` also ignores case, white space, quotes, times,
-random ids and free-text descriptions. Results have one: `result_digest`, in which times,
-durations, process ids and random ids are masked.
+random ids and free-text descriptions. Results have one: `result_digest`, in which
+times, durations, process ids and random ids are masked.
 
 Everything works on UTF-8 bytes, because `bytes.translate` shows in half a microsecond
 per kilobyte whether one of the regular expressions could match at all.
@@ -28,40 +28,23 @@ _DEPTH = 12
 _POSITIVE = (1 << 63) - 1
 _CLIPPED = "characters left out ...]"
 
-_NOISE = frozenset(
-    [
-        "request_id",
-        "requestid",
-        "trace_id",
-        "traceid",
-        "span_id",
-        "call_id",
-        "tool_call_id",
-        "toolcallid",
-        "correlation_id",
-        "nonce",
-        "timestamp",
-        "ts",
-        "thought",
-        "thoughts",
-        "reasoning",
-        "rationale",
-        "explanation",
-        "toolsummary",
-        "toolaction",
-        "security_risk",
-    ]
-)
-"""Arguments that say nothing about what the call does, whatever the tool."""
 
-_ASIDE = frozenset(
-    ["description", "summary", "comment", "reason", "purpose", "title", "label"]
+def words(text: str) -> frozenset[str]:
+    """The words of a text: a readable way to write a set."""
+    return frozenset(text.split())
+
+
+_NOISE = words(
+    "request_id requestid trace_id traceid span_id call_id tool_call_id toolcallid"
+    " correlation_id nonce timestamp ts thought thoughts reasoning rationale"
+    " explanation toolsummary toolaction security_risk"
 )
+"""Arguments that say nothing about what the call does, beside others that do."""
+
+_ASIDE = words("description summary comment reason purpose title label")
 """Free text beside one of `_SUBJECT`: an annotation of the call, not its content."""
 
-_SUBJECT = frozenset(
-    ["command", "cmd", "code", "path", "file_path", "query", "url", "sql", "script"]
-)
+_SUBJECT = words("command cmd code path file_path query url sql script")
 
 _PATHS = ("path", "file", "dir", "cwd", "folder")
 """An argument whose name ends like this holds a path."""
@@ -113,12 +96,13 @@ def canonical(
     for key in sorted(args, key=str) if len(args) > 1 else args:
         value = args[key]
         name = str(key)
-        if value is None or name in volatile or name.lower() in _NOISE:
+        low = name.lower()
+        if value is None or name in volatile or low in _NOISE and len(args) > 1:
             continue
         parts.append(name)
         if type(value) is str:
             parts.append("=")
-            parts.append(_text(name, value))
+            parts.append(_text(low, value))
         else:
             _write(value, parts, _DEPTH)
         parts.append(",")
@@ -139,13 +123,13 @@ def _text(name: str, value: str) -> str:
     paths doubled slashes, `./` and a trailing slash.
     """
     value = clip(value.strip())
-    if name.lower().endswith(_PATHS) and ("/" in value or "\\" in value):
+    if name.endswith(_PATHS) and ("/" in value or "\\" in value):
         return tidy_path(value)
     return value
 
 
 def tidy_path(path: str) -> str:
-    """One spelling of a path; `..` is resolved, `\\` becomes `/`."""
+    """One spelling of a path: `..` resolved, back slashes turned round."""
     parts: list[str] = []
     for part in path.replace("\\", "/").split("/"):
         if part == ".." and parts and parts[-1] != "..":

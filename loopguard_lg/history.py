@@ -7,6 +7,7 @@ however long the run is, and nothing of it is text. `History.push` is pure.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,6 +142,15 @@ class History:
             if not left:
                 return self.turns.i[k]
         return -1
+
+    def since(self, start: int) -> range:
+        """The positions of the calls from the turn with index `start` on."""
+        return range(bisect_left(self.rows.i, start), len(self.rows.i))
+
+    def where(self, column: str, value: int, start: int) -> list[int]:
+        """The positions of the calls from `start` on with this value in a column."""
+        values = getattr(self.rows, column)
+        return [k for k in self.since(start) if values[k] == value]
 
     def news(self, after: int) -> int:
         """How many turns after the one at index `after` brought something new."""

@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
         error: Digest of the error text; 0 without one.
         kin: The same with what is quoted or numbered left out.
         ok: A check passed or failed; `None`: it is no check, or nobody can tell.
-        count: Failing tests, -1 where not said.
+        failures: Failing tests, -1 where not said.
         empty: It found nothing.
         formal: A formality or silence: neither news nor a repetition.
         pending: It says that something is still going on.
@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
     error: int = 0
     kin: int = 0
     ok: bool | None = None
-    count: int = -1
+    failures: int = -1
     empty: bool = False
     formal: bool = False
     pending: bool = False
@@ -109,7 +109,7 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
             error=short(data[:_ERROR].lower()),
             kin=short(mask(text) if ok is None else _NUMBERS.sub(b"<n>", text)),
             ok=ok,
-            count=count,
+            failures=count,
             empty=not head.strip(),
             transient=bool(_TRANSIENT.search(text)),
             invalid=bool(_INVALID.search(head)),
@@ -118,7 +118,7 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
     return Outcome(
         kin=short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0,
         ok=ok,
-        count=count,
+        failures=count,
         empty=empty,
         formal=_is_formal(use, head, data),
         pending=len(data) < 400 and _PENDING.search(head) is not None,

@@ -208,7 +208,9 @@ class Reader:
                 best = known[at + 1]
                 del known[at : at + 2]
                 break
-        count = 0 if outcome.ok else outcome.count if outcome.count >= 0 else 9_999
+        count = (
+            0 if outcome.ok else outcome.failures if outcome.failures >= 0 else 9_999
+        )
         known += [key, count if best < 0 else min(best, count)]
         del known[:-8]
         if count < best or best < 0 and outcome.ok:

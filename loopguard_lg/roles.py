@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from loopguard_lg.commands import SHELLS, Use, read_code, words
-from loopguard_lg.digests import tidy_path
+from loopguard_lg.commands import SHELLS, Use, read_code
+from loopguard_lg.digests import tidy_path, words
 from loopguard_lg.steps import Role, Step
 
 
@@ -52,8 +52,8 @@ _VERBS = _table(
     " recall review goto navigate download crawl scrape summarize analyze",
     write="write edit update create delete remove insert replace apply patch add set"
     " put post send book cancel save upload move rename commit push pay purchase buy"
-    " modify exchange return append undo submit publish merge assign close register schedule"
-    " approve refund charge order place deploy restart install start stop kill drop",
+    " modify exchange return append undo submit publish merge assign close register"
+    " schedule approve refund charge order place deploy restart install start stop kill drop",
     check="test lint verify validate compile build typecheck assert",
 )
 _POLLED = words(

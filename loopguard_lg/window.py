@@ -95,6 +95,11 @@ class Seen(NamedTuple):
     blocked: bool
     off: tuple[str, ...]
 
+    @property
+    def place(self) -> int:
+        """The path as it is remembered, 0 for none."""
+        return key_of(self.path)
+
     def row(self, i: int) -> tuple[int, ...]:
         """The call as it is remembered, in the order of `Rows`."""
         return (
@@ -104,7 +109,7 @@ class Seen(NamedTuple):
             self.result,
             self.error,
             self.kin,
-            key_of(self.path),
+            self.place,
             self.state,
             self.words,
             key_of(self.tool),

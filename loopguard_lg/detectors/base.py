@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import HUMAN, History, Mark
+from loopguard_lg.history import HUMAN, History, Mark, Seen
 from loopguard_lg.progress import NOTHING
-from loopguard_lg.window import Seen
 
 
 @runtime_checkable
@@ -66,14 +66,76 @@ def fence(history: History) -> int:
     return history.last(HUMAN)
 
 
-def distinct(turns: list[int]) -> list[int]:
-    """Turns in order without doubles: a parallel batch has one vote."""
-    return sorted(set(turns))
+def last_change(history: History, seen: Seen) -> int:
+    """The turn of the newest real change by another call: what came before is void."""
+    rows = history.rows
+    for k in range(len(rows.i) - 1, -1, -1):
+        changed = rows.marks[k] & Mark.CHANGED and rows.gain[k] > NOTHING
+        if changed and rows.call[k] != seen.call:
+            return rows.i[k]
+    return -1
+
+
+def turns_of(history: History, positions: Iterable[int]) -> list[int]:
+    """The turns of rows, in order and once each: a parallel batch has one vote."""
+    return sorted({history.rows.i[k] for k in positions})
+
+
+def idle(history: History, turns: list[int]) -> bool:
+    """Did the work go on all the same? So if every lap brought news on the average, and
+    the last one did.
+    """
+    if len(turns) < 2:
+        return False
+    return history.news(turns[0]) >= len(turns) - 1 and history.news(turns[-2]) > 0
+
+
+def report(
+    spec: Any,
+    turns: list[int],
+    need: int,
+    detail: str,
+    *,
+    key: int,
+    seen: Seen | None = None,
+    holds: tuple[int, ...] = (),
+    again: int = 1,
+) -> Finding | None:
+    """The finding that these turns make, if they are as many as needed.
+
+    Args:
+        spec: The detector.
+        turns: The turns that make the loop, oldest first.
+        need: So many make a finding.
+        detail: One sentence, in which `{n}` is how many they are.
+        key: What stays the same as long as it is the same loop.
+        seen: The call that it is about.
+        holds: Digests of the calls that it is pointless to make again.
+        again: Fresh turns that make the next trigger.
+    """
+    if len(turns) < need:
+        return None
+    return Finding(
+        kind=spec.kind,
+        steps=tuple(turns),
+        count=len(turns),
+        threshold=need,
+        detail=detail.replace("{n}", str(len(turns))),
+        key=key,
+        tool=seen.tool if seen else "",
+        holds=holds,
+        again=again,
+    )
 
 
 def name_of(seen: Seen) -> str:
     """A tool's name for a sentence, short and quoted."""
     return f"`{seen.tool[:60]}`"
+
+
+def file_of(seen: Seen) -> str:
+    """A file's name for a sentence."""
+    return f"`{seen.path[-80:]}`"
 
 
 def ending(seen: Seen) -> str:
@@ -83,24 +145,3 @@ def ending(seen: Seen) -> str:
     if seen.marks & Mark.EMPTY:
         return "the same empty result"
     return "the same result"
-
-
-def last_change(history: History, seen: Seen) -> int:
-    """The turn of the newest real change by another call: what came before is void."""
-    rows = history.rows
-    for k in range(len(rows.i) - 1, -1, -1):
-        marks = rows.marks[k]
-        if (
-            marks & Mark.CHANGED
-            and rows.gain[k] > NOTHING
-            and rows.call[k] != seen.call
-        ):
-            return rows.i[k]
-    return -1
-
-
-def idle(history: History, turns: list[int]) -> bool:
-    """Did the work go on all the same? So if every lap brought news on the average, and
-    the last one did.
-    """
-    return history.news(turns[0]) >= len(turns) - 1 and history.news(turns[-2]) > 0

@@ -6,18 +6,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import (
-    distinct,
     fence,
     idle,
     last_change,
     name_of,
+    report,
     require,
+    turns_of,
+    watched,
 )
 from loopguard_lg.detectors.cycles import in_cycle
 from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, History, Mark, Seen
 from loopguard_lg.progress import MUCH, NOTHING
+
+_LIKE = 0.6
+"""Shared words from which on two calls count as variants of each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,8 @@ class Churn:
     The results decide; likeness of the wording only supports.
 
     Attributes:
-        steps: So many turns without anything new make a finding.
+        steps: So many turns without anything new make a finding. Of variants of one
+            call with one result it takes one less, if that is empty one more.
         shadow: Only tell.
     """
 
@@ -36,17 +42,18 @@ class Churn:
     shadow: bool = False
 
     def __post_init__(self) -> None:
-        require(self, steps=2)
+        require(self, steps=3)
 
     def observe(self, history: History) -> Finding | None:
         """The stretch of stale turns to which the newest turn adds one."""
-        if not history.now or any(self.kind in seen.off for seen in history.now):
+        calls = watched(history, self.kind)
+        if not calls or len(calls) < len(history.now):
             return None
         if history.turns.gain[-1] != NOTHING or in_cycle(history):
             return None
-        return self._stale(history) or self._variants(history)
+        return self._stale(history, calls[-1]) or self._variants(history, calls[-1])
 
-    def _stale(self, history: History) -> Finding | None:
+    def _stale(self, history: History, seen: Seen) -> Finding | None:
         """Turns without anything new since the last news."""
         turns = history.turns
         start = fence(history)
@@ -56,58 +63,40 @@ class Churn:
                 break
             if turns.kind[k] == CALLS and turns.gain[k] == NOTHING:
                 stale.insert(0, turns.i[k])
-        if len(stale) < self.steps or _only_waiting(history, stale[0]):
+        if _waits(history, stale[0]):
             return None
-        seen = history.now[-1]
-        return self._found(
-            stale,
-            seen,
-            f"{len(stale)} steps brought nothing that was not known before, the last "
-            f"one {name_of(seen)}",
-        )
+        detail = "{n} steps brought nothing that was not known before, the last one "
+        return self._found(stale, self.steps, f"{detail}{name_of(seen)}", seen)
 
-    def _variants(self, history: History) -> Finding | None:
+    def _variants(self, history: History, seen: Seen) -> Finding | None:
         """Variants of one call that all end in the same way."""
-        seen = history.now[-1]
         rows = history.rows
-        need = self.steps + 1 if seen.marks & Mark.EMPTY else self.steps - 1
+        need = self.steps + (1 if seen.marks & Mark.EMPTY else -1)
         if rows.result.count(seen.result) < need or seen.marks & Mark.FORMAL:
             return None
         start = max(fence(history) + 1, last_change(history, seen))
-        found = [
-            k
-            for k, result in enumerate(rows.result)
-            if result == seen.result
-            and rows.i[k] >= start
-            and likeness(rows.words[k], seen.words) >= 0.6
-            and not rows.marks[k] & Mark.WAITED
-        ]
-        alike = distinct([rows.i[k] for k in found])
-        if len(alike) < need or idle(history, alike):
+        turns = turns_of(
+            history,
+            (
+                k
+                for k in history.where("result", seen.result, start)
+                if likeness(rows.words[k], seen.words) >= _LIKE
+                and not rows.marks[k] & Mark.WAITED
+            ),
+        )
+        if idle(history, turns):
             return None
-        return self._found(
-            alike,
-            seen,
-            f"{name_of(seen)} was called {len(alike)} times in other words, each time "
-            "with the same result",
-        )
+        detail = "was called {n} times in other words, each time with the same result"
+        return self._found(turns, need, f"{name_of(seen)} {detail}", seen)
 
-    def _found(self, steps: list[int], seen: Seen, detail: str) -> Finding:
-        """The finding."""
-        return Finding(
-            kind=self.kind,
-            steps=tuple(steps),
-            count=len(steps),
-            threshold=self.steps,
-            detail=detail,
-            key=seen.row(0)[9],
-            tool=seen.tool,
-            again=3,
-        )
+    def _found(
+        self, turns: list[int], need: int, detail: str, seen: Seen
+    ) -> Finding | None:
+        key = seen.row(0)[-3]
+        return report(self, turns, need, detail, key=key, seen=seen, again=3)
 
 
-def _only_waiting(history: History, since: int) -> bool:
+def _waits(history: History, since: int) -> bool:
     """Is the stretch one of polls with waits between?"""
     rows = history.rows
-    marks = [rows.marks[k] for k, i in enumerate(rows.i) if i >= since]
-    return any(mark & Mark.WAITED for mark in marks)
+    return any(rows.marks[k] & Mark.WAITED for k, i in enumerate(rows.i) if i >= since)

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import distinct, fence, name_of, require
+from loopguard_lg.detectors.base import (
+    fence,
+    name_of,
+    report,
+    require,
+    turns_of,
+    watched,
+)
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import CALLS, History, Mark
+from loopguard_lg.history import CALLS, History, Mark, Seen
 from loopguard_lg.progress import MUCH
 
 _PERIODS = range(2, 7)
@@ -24,8 +31,8 @@ def _sequence(history: History) -> tuple[list[int], list[int]]:
 
 
 def in_cycle(history: History) -> bool:
-    """Are the newest two laps of some cycle equal? Then the loop is more than a repeat
-    of one call, and `Oscillation` names it when it has its laps.
+    """Do two or three turns alternate? Then the loop is more than a repeat of one call,
+    and `Oscillation` names it when it has its laps.
     """
     what = _sequence(history)[1]
     return any(
@@ -54,89 +61,83 @@ class Oscillation:
 
     def observe(self, history: History) -> Finding | None:
         """The cycle to which the newest turn adds one more step."""
-        if not history.now or any(self.kind in seen.off for seen in history.now):
+        calls = watched(history, self.kind)
+        if not calls or len(calls) < len(history.now):
             return None
-        return self._calls(history) or self._states(history)
+        if history.turns.what.count(history.turns.what[-1]) >= self.laps:
+            found = self._calls(history)
+            if found:
+                return found
+        for seen in calls:
+            if seen.state and history.rows.state.count(seen.state) >= self.laps:
+                return self._states(history, seen)
+        return None
 
     def _calls(self, history: History) -> Finding | None:
         """A cycle of calls with their results."""
-        turns = history.turns
-        if turns.what.count(turns.what[-1]) < self.laps:
-            return None
         at, what = _sequence(history)
         for period in _PERIODS:
             span = period * self.laps
             lap = what[-period:]
-            if len(what) < span or len(set(lap)) < 2 or what[-span:] != lap * self.laps:
-                continue
-            if _excused(history, at[-span], at[-period]):
-                return None
-            while what[-span - 1 : -span] == what[-span + period - 1 :][:1]:
-                span += 1
-            return self._found(history, at[-span:], period, span // period, tuple(lap))
+            if len(set(lap)) > 1 and what[-span:] == lap * self.laps:
+                if _excused(history, at[-span], at[-period]):
+                    return None
+                return self._cycle(history, at[-_length(what, period) :], period)
         return None
 
-    def _found(
-        self,
-        history: History,
-        at: list[int],
-        period: int,
-        laps: int,
-        lap: tuple[int, ...],
-    ) -> Finding:
-        """The finding of a cycle of calls."""
+    def _cycle(self, history: History, at: list[int], period: int) -> Finding:
+        """The finding of a cycle of calls that took the turns `at`."""
         rows = history.rows
         held = [rows.call[k] for k, i in enumerate(rows.i) if i >= at[-period]]
         seen = history.now[-1]
         return Finding(
             kind=self.kind,
-            steps=tuple(at[:1] + at[period:]),
-            count=laps,
+            steps=(at[0], *at[period:]),
+            count=len(at) // period,
             threshold=self.laps,
-            detail=f"the same {period} steps came {laps} times in turn with unchanged "
-            f"results, the last one {name_of(seen)}",
-            key=min(lap),
+            detail=f"the same {period} steps came {len(at) // period} times in turn with "
+            f"unchanged results, the last one {name_of(seen)}",
+            key=min(held),
             tool=seen.tool,
             holds=tuple(dict.fromkeys(held)),
         )
 
-    def _states(self, history: History) -> Finding | None:
-        """A state of one file that was reached, left and reached again."""
+    def _states(self, history: History, seen: Seen) -> Finding | None:
+        """A state of one place that was reached, left and reached again."""
         rows = history.rows
-        for seen in history.now:
-            if not seen.state or rows.state.count(seen.state) < self.laps:
-                continue
-            path = seen.row(0)[6]
-            start = fence(history)
-            visits: list[int] = []
-            left = True
-            for k, state in enumerate(rows.state):
-                if rows.i[k] <= start or not state or rows.path[k] != path:
-                    continue
-                if state == seen.state and left:
-                    visits.append(rows.i[k])
-                left = state != seen.state
-            visits = distinct(visits)
-            if len(visits) >= self.laps and visits[-1] == history.i:
-                return Finding(
-                    kind=self.kind,
-                    steps=tuple(visits),
-                    count=len(visits),
-                    threshold=self.laps,
-                    detail=f"{name_of(seen)} brought {seen.path[:80] or 'the state'} back "
-                    f"to a former state {len(visits)} times",
-                    key=seen.state,
-                    tool=seen.tool,
-                    holds=(seen.call,),
-                )
-        return None
+        visits: list[int] = []
+        left = True
+        for k in history.where("path", seen.place, fence(history) + 1):
+            if rows.state[k] == seen.state and left:
+                visits.append(k)
+            left = rows.state[k] not in (0, seen.state) or left and not rows.state[k]
+        turns = turns_of(history, visits)
+        if not turns or turns[-1] != history.i:
+            return None
+        return report(
+            self,
+            turns,
+            self.laps,
+            f"{name_of(seen)} brought a former state back {{n}} times",
+            key=seen.state,
+            seen=seen,
+            holds=(seen.call,),
+        )
+
+
+def _length(what: list[int], period: int) -> int:
+    """Over how many of the newest turns a cycle of this period goes."""
+    span = period
+    while span < len(what) and what[-span - 1] == what[period - span - 1]:
+        span += 1
+    return span
 
 
 def _excused(history: History, first: int, last: int) -> bool:
-    """Is a cycle polling with waits, or did it bring news after its first lap?"""
+    """Is a cycle polling with waits, or did its last lap bring news?"""
     rows = history.rows
-    inside = [k for k, i in enumerate(rows.i) if i >= first]
-    waits = any(rows.marks[k] & Mark.WAITED for k in inside)
-    polls = any(rows.marks[k] & (Mark.POLL | Mark.READ | Mark.PENDING) for k in inside)
-    late = [k for k in inside if rows.i[k] >= last]
-    return (waits and polls) or any(rows.gain[k] == MUCH for k in late)
+    inside = [rows.marks[k] for k, i in enumerate(rows.i) if i >= first]
+    looks = Mark.POLL | Mark.READ | Mark.PENDING
+    if any(m & Mark.WAITED for m in inside) and any(m & looks for m in inside):
+        return True
+    return any(rows.gain[k] == MUCH for k, i in enumerate(rows.i) if i >= last)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import (
-    distinct,
     fence,
+    file_of,
     idle,
     name_of,
+    report,
     require,
+    turns_of,
     watched,
 )
 from loopguard_lg.findings import Finding
@@ -18,13 +20,20 @@ from loopguard_lg.history import History, Mark, Seen
 from loopguard_lg.progress import MUCH
 
 _BROKEN = Mark.FAILED | Mark.RED
+_EDIT = Mark.WRITE | Mark.CHANGED
+
+
+def _refused(marks: int) -> bool:
+    """Did the call itself fail, not only the check that it runs?"""
+    return marks & _BROKEN == Mark.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingEdits:
-    """Edits of one file each followed by a failing check, or edits that never apply.
+    """Edits each followed by a failing check, or edits of one file that never apply.
 
-    A pass, fewer failures than ever, or anything new learned in between resets.
+    A pass, another failure than those known, fewer failures than ever, or anything new
+    learned in between resets.
 
     Attributes:
         times: So many make a finding.
@@ -42,81 +51,61 @@ class FailingEdits:
         """The series of edits to which the newest turn adds a failure."""
         for seen in watched(history, self.kind):
             found = None
-            if seen.role == "write" and seen.ok is None and seen.error and seen.path:
-                found = self._rejected(history, seen)
-            elif seen.marks & Mark.RED:
+            if seen.marks & Mark.RED:
                 found = self._red(history, seen)
+            elif seen.role == "write" and seen.path and _refused(seen.marks):
+                found = self._unapplied(history, seen)
             if found:
                 return found
         return None
 
-    def _rejected(self, history: History, seen: Seen) -> Finding | None:
+    def _unapplied(self, history: History, seen: Seen) -> Finding | None:
         """Edits of one file that were refused, none applied between."""
         rows = history.rows
-        path = seen.row(0)[6]
-        start = fence(history)
-        turns: list[int] = []
-        for k, marks in enumerate(rows.marks):
-            if rows.i[k] <= start or rows.path[k] != path or not marks & Mark.WRITE:
-                continue
-            if marks & Mark.FAILED and not marks & Mark.RED:
-                turns.append(rows.i[k])
-            else:
-                turns.clear()
-        turns = distinct(turns)
-        if len(turns) < self.times or idle(history, turns):
+        found: list[int] = []
+        for k in history.where("path", seen.place, fence(history) + 1):
+            if _refused(rows.marks[k]) and rows.marks[k] & Mark.WRITE:
+                found.append(k)
+            elif rows.marks[k] & Mark.WRITE:
+                found.clear()
+        turns = turns_of(history, found)
+        if idle(history, turns):
             return None
-        return self._found(
-            seen, turns, f"{len(turns)} edits of {_file(seen)} were refused"
-        )
+        detail = f"{{n}} edits of {file_of(seen)} were refused"
+        return report(self, turns, self.times, detail, key=seen.place, seen=seen)
 
     def _red(self, history: History, seen: Seen) -> Finding | None:
-        """Failing checks with an edit before each, and no fewer failures."""
+        """Failing checks with an edit before each, and no failure but known ones."""
         rows = history.rows
-        start = fence(history)
         red: list[int] = []
         known: set[int] = set()
         edited = False
-        for k, marks in enumerate(rows.marks):
-            if rows.i[k] <= start:
-                continue
-            written = marks & Mark.WRITE and seen.ok is False
-            if marks & Mark.PASSED or rows.gain[k] == MUCH and not written:
+        for k in history.since(fence(history) + 1):
+            marks = rows.marks[k]
+            if _moves(marks, rows.gain[k], seen):
                 red.clear()
                 edited = False
-            if marks & Mark.WRITE and marks & Mark.CHANGED:
+            if marks & _EDIT == _EDIT:
                 edited = True
-            if marks & Mark.RED and edited:
+            if edited and marks & Mark.RED:
                 if rows.kin[k] not in known:
-                    known.add(rows.kin[k])
                     red.clear()
-                red.append(rows.i[k])
+                known.add(rows.kin[k])
+                red.append(k)
                 edited = False
-        red = distinct(red)
-        if len(red) < self.times or red[-1] != history.i:
+        turns = turns_of(history, red)
+        if not turns or turns[-1] != history.i:
             return None
-        return self._found(
-            seen,
-            red,
-            f"{len(red)} edits in a row left the check {name_of(seen)} failing",
-        )
-
-    def _found(self, seen: Seen, turns: list[int], detail: str) -> Finding:
-        """The finding."""
-        return Finding(
-            kind=self.kind,
-            steps=tuple(turns),
-            count=len(turns),
-            threshold=self.times,
-            detail=detail,
-            key=seen.row(0)[6],
-            tool=seen.tool,
-        )
+        detail = f"{{n}} edits in a row left {name_of(seen)} failing in a known way"
+        return report(self, turns, self.times, detail, key=seen.place, seen=seen)
 
 
-def _file(seen: Seen) -> str:
-    """A file's name for a sentence."""
-    return f"`{seen.path[-80:]}`"
+def _moves(marks: int, gain: int, seen: Seen) -> bool:
+    """Does a call take the work on? A pass does, and news; that an edit made a new file
+    is news for a program that is run, but not for a test.
+    """
+    written = marks & Mark.WRITE and seen.ok is False
+    return bool(marks & Mark.PASSED) or gain == MUCH and not written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,71 +127,58 @@ class Tampering:
     def observe(self, history: History) -> Finding | None:
         """The weakening of tests to which the newest turn adds something."""
         for seen in watched(history, self.kind):
-            if seen.marks & Mark.WEAKENS and seen.marks & _BROKEN != Mark.FAILED:
+            found = None
+            if seen.marks & Mark.WEAKENS and not _refused(seen.marks):
                 found = self._weakened(history, seen)
             elif seen.ok is True and seen.role == "check":
                 found = self._greened(history, seen)
-            else:
-                continue
             if found:
                 return found
         return None
 
     def _weakened(self, history: History, seen: Seen) -> Finding | None:
         """Weakened tests since the last check that failed."""
-        rows = history.rows
-        red = _last_red(history, history.i)
-        turns = distinct(
-            [
-                rows.i[k]
-                for k, marks in enumerate(rows.marks)
-                if marks & Mark.WEAKENS
-                and marks & _BROKEN != Mark.FAILED
-                and rows.i[k] > red
-            ]
-        )
-        if red < 0 or len(turns) < self.times:
+        marks = history.rows.marks
+        red = _last_red(history)
+        if red < 0:
             return None
-        where = f" in {_file(seen)}" if seen.path else ""
-        return self._found(seen, turns, f"a failing test was made weaker{where}")
+        found = [
+            k
+            for k in history.since(red + 1)
+            if marks[k] & Mark.WEAKENS and not _refused(marks[k])
+        ]
+        where = f" in {file_of(seen)}" if seen.path else ""
+        return self._found(
+            history, seen, found, f"a failing test was made weaker{where}"
+        )
 
     def _greened(self, history: History, seen: Seen) -> Finding | None:
         """A pass after edits to tests alone."""
-        rows = history.rows
-        red = _last_red(history, history.i)
-        if red < 0:
+        marks = history.rows.marks
+        red = _last_red(history)
+        after = history.since(red + 1) if red >= 0 else range(0)
+        edits = [k for k in after if marks[k] & _EDIT == _EDIT]
+        passes = [k for k in after if marks[k] & Mark.PASSED]
+        if not edits or not all(marks[k] & Mark.TESTS for k in edits):
             return None
-        edits = [
-            k
-            for k, marks in enumerate(rows.marks)
-            if rows.i[k] > red and marks & Mark.WRITE and marks & Mark.CHANGED
-        ]
-        passed = any(
-            rows.marks[k] & Mark.PASSED and red < i < history.i
-            for k, i in enumerate(rows.i)
-        )
-        if passed or not edits or not all(rows.marks[k] & Mark.TESTS for k in edits):
+        if len(turns_of(history, passes)) > 1:
             return None
-        turns = distinct([*(rows.i[k] for k in edits), history.i])
-        return self._found(seen, turns, "the check passes after edits to tests alone")
+        detail = "the check passes after edits to tests alone"
+        return self._found(history, seen, [*edits, *passes], detail)
 
-    def _found(self, seen: Seen, turns: list[int], detail: str) -> Finding:
-        """The finding."""
-        return Finding(
-            kind=self.kind,
-            steps=tuple(turns),
-            count=len(turns),
-            threshold=self.times,
-            detail=detail,
-            key=seen.row(0)[6],
-            tool=seen.tool,
-        )
+    def _found(
+        self, history: History, seen: Seen, found: list[int], detail: str
+    ) -> Finding | None:
+        turns = turns_of(history, found)
+        return report(self, turns, self.times, detail, key=seen.place, seen=seen)
 
 
-def _last_red(history: History, before: int) -> int:
-    """The turn of the newest check that failed before a turn, -1 without one."""
+def _last_red(history: History) -> int:
+    """The turn of the newest check that failed before this turn, -1 without one."""
     rows = history.rows
-    return max(
-        (i for k, i in enumerate(rows.i) if rows.marks[k] & Mark.RED and i < before),
-        default=-1,
+    reds = (
+        i
+        for i, marks in zip(rows.i, rows.marks, strict=True)
+        if marks & Mark.RED and i < history.i
     )
+    return max(reds, default=-1)

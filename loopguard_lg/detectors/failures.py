@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import (
-    distinct,
+    fence,
     idle,
     last_change,
     name_of,
+    report,
     require,
+    turns_of,
     watched,
 )
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import HUMAN, History, Mark, Seen
+from loopguard_lg.history import History, Mark, Seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +24,9 @@ class RecurringError:
     """The same error from different calls.
 
     Attributes:
-        times: So often makes a finding where the calls are alike; one more where they
-            are not, or where only the kind of error is the same.
+        times: So often makes a finding where one of the calls was made twice; once more
+            where all differ, once more where only the kind of error is the same, and
+            once more where a person spoke in between.
         window: Within so many turns with calls.
         shadow: Only tell.
     """
@@ -39,7 +42,9 @@ class RecurringError:
     def observe(self, history: History) -> Finding | None:
         """The series of errors to which the newest turn adds one."""
         for seen in watched(history, self.kind):
-            if seen.error and seen.ok is None and not seen.marks & Mark.INVALID:
+            if not seen.error or seen.ok is not None or seen.marks & Mark.INVALID:
+                continue
+            if history.rows.kin.count(seen.kin) >= self.times:
                 found = self._judge(history, seen)
                 if found:
                     return found
@@ -48,37 +53,31 @@ class RecurringError:
     def _judge(self, history: History, seen: Seen) -> Finding | None:
         """Is this error one of a series?"""
         rows = history.rows
-        if rows.kin.count(seen.kin) < self.times:
-            return None
         start = history.back(self.window)
         if seen.role == "other":
             start = max(start, last_change(history, seen))
-        turns: list[int] = []
-        calls: list[int] = []
-        same = 0
-        for k, kin in enumerate(rows.kin):
-            if rows.i[k] >= start and kin == seen.kin and rows.error[k]:
-                turns.append(rows.i[k])
-                calls.append(rows.near[k])
-                same += rows.error[k] == seen.error
-        turns = distinct(turns)
-        need = self.times + (2 if seen.marks & Mark.TRANSIENT else 0)
-        need += len(set(calls)) == len(calls)
-        need += same < need
-        need += bool(turns) and turns[0] < history.last(HUMAN)
-        if len(turns) < need or idle(history, turns):
+        found = [k for k in history.where("kin", seen.kin, start) if rows.error[k]]
+        turns = turns_of(history, found)
+        if idle(history, turns):
             return None
-        return Finding(
-            kind=self.kind,
-            steps=tuple(turns),
-            count=len(turns),
-            threshold=need,
-            detail=f"{name_of(seen)} failed {len(turns)} times with the same error, "
-            "whatever its arguments",
+        return report(
+            self,
+            turns,
+            self._need(history, seen, found),
+            f"{name_of(seen)} failed {{n}} times with the same error, whatever its "
+            "arguments",
             key=seen.kin,
-            tool=seen.tool,
+            seen=seen,
             holds=(seen.call,),
         )
+
+    def _need(self, history: History, seen: Seen, found: list[int]) -> int:
+        """How many errors are too many: the weaker the evidence, the more."""
+        rows = history.rows
+        need = self.times + (2 if seen.marks & Mark.TRANSIENT else 0)
+        need += len({rows.near[k] for k in found}) == len(found)
+        need += sum(rows.error[k] == seen.error for k in found) < need
+        return need + (rows.i[found[0]] < fence(history))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,31 +101,26 @@ class Invalid:
     def observe(self, history: History) -> Finding | None:
         """The series of invalid calls to which the newest turn adds one."""
         bad = [s for s in watched(history, self.kind) if s.marks & Mark.INVALID]
-        if not bad:
-            return None
-        seen = bad[-1]
+        return self._judge(history, bad[-1]) if bad else None
+
+    def _judge(self, history: History, seen: Seen) -> Finding | None:
+        """Is this one of a series?"""
         rows = history.rows
-        start = max(history.back(self.window), history.last(HUMAN) + 1)
-        tool = seen.row(0)[9]
-        turns: list[int] = []
+        start = max(history.back(self.window), fence(history) + 1)
+        tool = rows.tool[-1]
+        found: list[int] = []
         for k, marks in enumerate(rows.marks):
-            if rows.i[k] < start:
-                continue
-            if marks & Mark.INVALID:
-                turns.append(rows.i[k])
+            if rows.i[k] >= start and marks & Mark.INVALID:
+                found.append(k)
             elif rows.tool[k] == tool:
-                turns.clear()
-        turns = distinct(turns)
-        if len(turns) < self.times:
-            return None
-        return Finding(
-            kind=self.kind,
-            steps=tuple(turns),
-            count=len(turns),
-            threshold=self.times,
-            detail=f"{len(turns)} calls in a row could not be carried out (no such "
-            f"tool or wrong arguments), the last one {name_of(seen)}",
+                found.clear()
+        return report(
+            self,
+            turns_of(history, found),
+            self.times,
+            "{n} calls in a row could not be carried out (no such tool or wrong "
+            f"arguments), the last one {name_of(seen)}",
             key=tool,
-            tool=seen.tool,
+            seen=seen,
             holds=(seen.call,),
         )

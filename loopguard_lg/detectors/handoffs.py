@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import distinct, fence, name_of, require, watched
+from loopguard_lg.detectors.base import (
+    fence,
+    name_of,
+    report,
+    require,
+    turns_of,
+    watched,
+)
 from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, HUMAN, TEXT, History, Mark, Seen
@@ -72,31 +79,22 @@ class PingPong:
 
     def _answers(self, history: History, seen: Seen) -> Finding | None:
         """Hand-overs in like words whose answers all begin the same."""
-        rows = history.rows
-        need = 2 * self.laps
-        if not seen.kin or rows.kin.count(seen.kin) < need:
+        words = history.rows.words
+        if not seen.kin or history.rows.kin.count(seen.kin) < 2 * self.laps:
             return None
-        start = fence(history)
-        steps = distinct(
-            [
-                rows.i[k]
-                for k, kin in enumerate(rows.kin)
-                if kin == seen.kin
-                and rows.i[k] > start
-                and likeness(rows.words[k], seen.words) >= 0.4
-            ]
+        alike = (
+            k
+            for k in history.where("kin", seen.kin, fence(history) + 1)
+            if likeness(words[k], seen.words) >= 0.4
         )
-        if len(steps) < need:
-            return None
-        return Finding(
-            kind=self.kind,
-            steps=tuple(steps),
-            count=len(steps),
-            threshold=need,
-            detail=f"{name_of(seen)} was called {len(steps)} times in like words and "
-            "the answers began the same",
+        return report(
+            self,
+            turns_of(history, alike),
+            2 * self.laps,
+            f"{name_of(seen)} was called {{n}} times in like words and the answers "
+            "began the same",
             key=seen.kin,
-            tool=seen.tool,
+            seen=seen,
         )
 
     def _talk(self, history: History) -> Finding | None:

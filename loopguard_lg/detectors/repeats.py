@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import (
-    distinct,
     ending,
     fence,
     idle,
     last_change,
     name_of,
+    report,
     require,
+    turns_of,
     watched,
 )
 from loopguard_lg.detectors.cycles import in_cycle
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import COMPACTION, History, Mark, Seen
-
-_SKIPPED = frozenset(("wait", "plan", "exit"))
-_VOID = Mark.FORMAL | Mark.HANDOFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class Repeat:
     def observe(self, history: History) -> Finding | None:
         """The repetition to which the newest turn adds one more."""
         for seen in watched(history, self.kind):
-            if history.rows.call.count(seen.call) >= self.times:
+            if history.rows.call.count(seen.call) >= self.times and _counts(seen):
                 found = self._judge(history, seen)
                 if found:
                     return found
@@ -52,26 +50,30 @@ class Repeat:
 
     def _judge(self, history: History, seen: Seen) -> Finding | None:
         """Is the repetition of this call a loop?"""
-        if seen.role in _SKIPPED or seen.marks & _VOID == _VOID:
+        turns = _occurrences(history, seen, history.back(self.window))
+        if idle(history, turns) or in_cycle(history):
             return None
-        turns = occurrences(history, seen, history.back(self.window))
-        need = patience(seen, self.times)
-        if len(turns) < need or idle(history, turns) or in_cycle(history):
-            return None
-        return Finding(
-            kind=self.kind,
-            steps=tuple(turns),
-            count=len(turns),
-            threshold=need,
-            detail=f"{name_of(seen)} was called {len(turns)} times with the same "
-            f"arguments and {ending(seen)}",
+        return report(
+            self,
+            turns,
+            _patience(seen, self.times),
+            f"{name_of(seen)} was called {{n}} times with the same arguments and "
+            f"{ending(seen)}",
             key=seen.call,
-            tool=seen.tool,
+            seen=seen,
             holds=(seen.call,),
         )
 
 
-def patience(seen: Seen, times: int) -> int:
+def _counts(seen: Seen) -> bool:
+    """Is this a call whose repetition says anything? Waits, plans and the receipts of
+    hand-overs are none.
+    """
+    void = Mark.FORMAL | Mark.HANDOFF
+    return seen.role not in ("wait", "plan", "exit") and seen.marks & void != void
+
+
+def _patience(seen: Seen, times: int) -> int:
     """How often a call may be made in vain: polls, outages and gestures oftener."""
     if seen.marks & Mark.TRANSIENT:
         return times + 2
@@ -80,28 +82,24 @@ def patience(seen: Seen, times: int) -> int:
     return times + (seen.role == "poll" or bool(seen.marks & Mark.PENDING))
 
 
-def occurrences(history: History, seen: Seen, since: int) -> list[int]:
+def _occurrences(history: History, seen: Seen, since: int) -> list[int]:
     """The turns in which the call brought this result, with no change between.
 
     Waited polls don't count; after a compaction one reading more is free.
     """
     rows = history.rows
     start = max(since, fence(history) + 1, last_change(history, seen))
-    turns = []
+    found: list[int] = []
     for k, call in enumerate(rows.call):
         if call != seen.call or rows.i[k] < start:
             continue
-        marks = rows.marks[k]
-        if marks & Mark.BLOCKED or rows.result[k] == seen.result:
-            if not (marks & Mark.WAITED and seen.role in ("poll", "read")):
-                turns.append(rows.i[k])
-        else:
-            turns.clear()
-    turns = distinct(turns)
+        if not (rows.marks[k] & Mark.BLOCKED or rows.result[k] == seen.result):
+            found.clear()
+        elif not rows.marks[k] & Mark.WAITED or seen.role not in ("poll", "read"):
+            found.append(k)
+    turns = turns_of(history, found)
     compacted = history.last(COMPACTION)
-    if turns and turns[0] < compacted < turns[-1]:
-        turns = turns[1:]
-    return turns
+    return turns[1:] if turns and turns[0] < compacted < turns[-1] else turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +123,12 @@ class NearRepeat:
 
     def observe(self, history: History) -> Finding | None:
         """The repetition to which the newest turn adds one more."""
+        near = history.rows.near
         for seen in watched(history, self.kind):
-            found = None
-            if seen.role in _SKIPPED or seen.marks & _VOID == _VOID:
+            if not _counts(seen):
                 continue
-            if history.rows.near.count(seen.near) >= self.times:
+            found = None
+            if near.count(seen.near) >= self.times:
                 found = self._same(history, seen)
             elif seen.marks & Mark.DRIFT:
                 found = self._drift(history, seen)
@@ -140,36 +139,29 @@ class NearRepeat:
     def _same(self, history: History, seen: Seen) -> Finding | None:
         """Nearly the same call with the same result."""
         rows = history.rows
-        start = self._start(history, seen)
-        turns = distinct(
-            [
-                rows.i[k]
-                for k, near in enumerate(rows.near)
-                if near == seen.near
-                and rows.i[k] >= start
-                and rows.result[k] == seen.result
-                and not (rows.marks[k] & Mark.WAITED and seen.role == "poll")
-            ]
-        )
-        detail = f"{name_of(seen)} was called {len(turns)} times with nearly the same "
+        found = [
+            k
+            for k in history.where("near", seen.near, self._start(history, seen))
+            if rows.result[k] == seen.result
+            and not (rows.marks[k] & Mark.WAITED and seen.role == "poll")
+        ]
+        detail = f"{name_of(seen)} was called {{n}} times with nearly the same "
         return self._found(
-            history, seen, turns, f"{detail}arguments and {ending(seen)}"
+            history, seen, found, f"{detail}arguments and {ending(seen)}"
         )
 
     def _drift(self, history: History, seen: Seen) -> Finding | None:
         """Ranges of one file that were read before."""
         rows = history.rows
-        start = self._start(history, seen)
-        path = seen.row(0)[6]
-        turns = distinct(
-            [
-                rows.i[k]
-                for k, mark in enumerate(rows.marks)
-                if mark & Mark.DRIFT and rows.path[k] == path and rows.i[k] >= start
-            ]
+        found = [
+            k
+            for k in history.where("path", seen.place, self._start(history, seen))
+            if rows.marks[k] & Mark.DRIFT
+        ]
+        detail = (
+            f"{name_of(seen)} read lines of one file {{n}} times that had been read"
         )
-        detail = f"{name_of(seen)} read lines of one file {len(turns)} times that had "
-        return self._found(history, seen, turns, f"{detail}been read before")
+        return self._found(history, seen, found, f"{detail} before")
 
     def _start(self, history: History, seen: Seen) -> int:
         """The index from which evidence counts."""
@@ -178,19 +170,18 @@ class NearRepeat:
         )
 
     def _found(
-        self, history: History, seen: Seen, turns: list[int], detail: str
+        self, history: History, seen: Seen, found: list[int], detail: str
     ) -> Finding | None:
         """A finding, if that often is too often."""
-        need = patience(seen, self.times)
-        if len(turns) < need or idle(history, turns):
+        turns = turns_of(history, found)
+        if idle(history, turns):
             return None
-        return Finding(
-            kind=self.kind,
-            steps=tuple(turns),
-            count=len(turns),
-            threshold=need,
-            detail=detail,
+        return report(
+            self,
+            turns,
+            _patience(seen, self.times),
+            detail,
             key=seen.near,
-            tool=seen.tool,
+            seen=seen,
             holds=(seen.call,),
         )
