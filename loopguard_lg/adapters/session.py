@@ -344,9 +344,10 @@ class Guard:
         elif verdict.action == "escalate" and verdict.finding:
             memory, text = past.rolled_back(memory, scene, verdict.finding)
             self._tell("escalated", thread, None, verdict, text)
-        elif verdict.warnings:
-            said = prompts.budget_warning(verdict.warnings)
-            self._tell("budget_warned", thread, None, verdict, said)
+        if verdict.warnings:
+            warning = prompts.budget_warning(verdict.warnings)
+            said = f"{said}\n{warning}" if said else warning
+            self._tell("budget_warned", thread, None, verdict, warning)
         if verdict.recovered:
             self._tell("recovered", thread, None, verdict)
         stronger = None
