@@ -11,6 +11,7 @@ capped scratchpad, never whole texts, and is as large after 100,000 steps as aft
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -44,36 +45,42 @@ def load(data: Any) -> Memory:
     """
     if not isinstance(data, Mapping) or not data:
         return fresh()
-    if data.get("version") == VERSION and all(
-        isinstance(data.get(key), type(value)) for key, value in _SHAPE.items()
-    ):
+    if data.get("version") == VERSION and _fits(data):
         return dict(data)
     return afresh(data)
 
 
+def _fits(data: Mapping[str, Any]) -> bool:
+    return all(
+        isinstance(data.get(key), type(value)) for key, value in _SHAPE.items()
+    ) and all(isinstance(data["used"].get(scope), dict) for scope in _SCOPES)
+
+
 def afresh(data: Mapping[str, Any]) -> Memory:
-    """A new memory with what can be trusted of an older one: its counts."""
+    """A new memory with what can be trusted of an older one: counts and scratchpad."""
     kept = fresh()
     if isinstance(data.get("rev"), int):
         kept["rev"] = data["rev"]
     used = data.get("used")
-    for scope in ("run", "thread"):
-        kept["used"][scope] = _numbers(
-            used.get(scope) if isinstance(used, Mapping) else None
-        )
+    for scope in _SCOPES:
+        amounts = used.get(scope) if isinstance(used, Mapping) else None
+        kept["used"][scope] = _numbers(amounts)
+    kept["pad"] = scratchpad.load(data.get("pad"))
     return kept
 
 
 _SHAPE = fresh()
+_SCOPES = ("run", "thread")
 
 
 def _numbers(used: Any) -> dict[str, float]:
+    """What counts as usage: amounts that a budget can be held against."""
     if not isinstance(used, Mapping):
         return {}
     return {
         str(name): amount
         for name, amount in used.items()
-        if isinstance(amount, int | float) and not isinstance(amount, bool)
+        if isinstance(amount, int | float) and 0 <= amount < math.inf
     }
 
 
@@ -81,25 +88,20 @@ def fold(left: Any, right: Any) -> Memory:
     """The reducer of the guard's channel: the value after a write.
 
     A write is `{"base": rev it was made from, "set": memory, "spend": used}`. Where
-    another writer of the same step was first, its memory stays and the counts,
-    the writes made and the ruled-out calls of this one are added, so that no count
-    is lost. Anything else than a write replaces the value.
+    another writer of the same step was first, its memory stays and the counts and the
+    scratchpad of this one are added, so that no count is lost. Anything else than a
+    write replaces the value; nothing raises.
     """
     if not isinstance(right, Mapping) or "set" not in right:
         return load(right)
-    current = load(left)
-    new: Memory = {**right["set"], "rev": current["rev"] + 1}
+    current, new = load(left), load(right["set"])
+    rev = current["rev"] + 1
     if right.get("base") == current["rev"]:
-        return new
-    spend = right.get("spend", {})
-    return {
-        **current,
-        "rev": current["rev"] + 1,
-        "used": {
-            scope: budgets.add(used, spend) for scope, used in current["used"].items()
-        },
-        "pad": scratchpad.merge(current["pad"], new.get("pad", {})),
-    }
+        return {**new, "rev": rev}
+    spend = _numbers(right.get("spend"))
+    used = {s: budgets.add(_numbers(current["used"][s]), spend) for s in _SCOPES}
+    pad = scratchpad.merge(scratchpad.load(current["pad"]), scratchpad.load(new["pad"]))
+    return {**current, "rev": rev, "used": used, "pad": pad}
 
 
 def write(before: Memory, after: Memory) -> Memory:
