@@ -32,6 +32,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", metavar="NAME", help="scenarios with this in the name"
     )
+    parser.add_argument(
+        "--folder", default="cassettes", help="where the recordings go (%(default)s)"
+    )
     return parser
 
 
@@ -47,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     chosen = ["-k", given.only] if given.only else []
     options = ["--loopguard-record", "-p", "no:randomly", "-v", "--durations=0"]
-    options += ["-o", ONE_LOOP]
+    options += ["-o", ONE_LOOP, "-o", f"loopguard_cassettes={given.folder}"]
     return pytest.main([str(SCENARIOS), *options, *chosen])
 
 

@@ -61,4 +61,4 @@ def _no_sockets(
 
 
 def _refuse(sock: socket.socket, address: Any) -> None:
-    raise RuntimeError(f"a replay wanted to connect to {address!r}")
+    raise ConnectionRefusedError(f"a replay wanted to connect to {address!r}")

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from langchain.agents.middleware import ModelCallLimitMiddleware
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+
+from loopguard_lg.adapters.middleware import LoopGuardMiddleware
+from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.ladder import Escalate, GiveUp, Ladder, Reflect
+from loopguard_lg.policy import Policy
+from loopguard_lg.testing.asserts import assert_no_loop, assert_trips
 
 from .repository import WITH_FILES, agent, ask
 
@@ -26,23 +32,84 @@ def asked(result: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_weak_model_goes_in_circles(weak: BaseChatModel) -> None:
+def answered_by(result: dict[str, Any]) -> list[str | None]:
+    """The model of each reply of a run, `None` for the guard's own."""
+    return [
+        message.response_metadata.get("model_name")
+        for message in result["messages"]
+        if isinstance(message, AIMessage)
+    ]
+
+
+class Guard:
+    """A guard that escalates to another model, and what it did."""
+
+    def __init__(self, strong: ChatOpenAI, **settings: Any) -> None:
+        ladder = Ladder(Reflect(), Escalate(model=strong, turns=5), GiveUp())
+        policy = Policy(ladder=ladder, **settings)
+        self.middleware = LoopGuardMiddleware(policy, observers=[self.note])
+        self.acts: list[str] = []
+
+    def note(self, event: GuardEvent) -> None:
+        """Keep the names of all but the looks."""
+        if event.name != "seen":
+            self.acts.append(event.name)
+
+
+def test_a_weak_model_goes_in_circles(weak: ChatOpenAI) -> None:
     """Left alone, it makes the same call again and again."""
     limit = ModelCallLimitMiddleware(run_limit=8)
-    calls = asked(agent(weak, limit).invoke(ask(PORT)))
+    result = agent(weak, limit).invoke(ask(PORT))
+    calls = asked(result)
 
     assert max(map(calls.count, calls)) >= 3
+    assert_trips(result, kind="repeat")
 
 
-def test_a_strong_model_finds_the_workers(strong: BaseChatModel) -> None:
+def test_a_guarded_weak_model_climbs_the_ladder(
+    weak: ChatOpenAI, strong: ChatOpenAI
+) -> None:
+    """Told so, it repeats itself; the call is held back and the strong one goes on."""
+    guard = Guard(strong, leave_tools=())
+    result = agent(weak, guard.middleware).invoke(ask(STORE))
+    texts = [message.text for message in result["messages"]]
+
+    assert guard.acts[:2] == ["reflected", "escalated"]
+    assert any(text.startswith("Not executed") for text in texts)
+    assert {weak.model_name, strong.model_name} <= set(answered_by(result))
+    assert result["loopguard_exit"]["reason"] == "loop"
+
+
+def test_a_strong_model_leaves_by_itself(weak: ChatOpenAI, strong: ChatOpenAI) -> None:
+    """Given the way out, the model that was escalated to takes it."""
+    guard = Guard(strong)
+    result = agent(weak, guard.middleware).invoke(ask(WORKERS))
+
+    assert guard.acts == ["reflected", "escalated", "exited"]
+    assert asked(result)[-1][0] == "give_up"
+    assert result["loopguard_exit"]["reason"] == "gave_up"
+
+
+def test_a_guard_is_silent_on_a_healthy_run(strong: ChatOpenAI) -> None:
+    """With the list of files the strong model reads the right one, and answers."""
+    guard = Guard(strong)
+    result = agent(strong, guard.middleware, prompt=WITH_FILES).invoke(ask(PORT))
+
+    assert guard.acts == []
+    assert result.get("loopguard_exit") is None
+    assert "8471" in result["messages"][-1].text
+
+
+def test_a_strong_model_finds_the_workers(strong: ChatOpenAI) -> None:
     """With the list of files it looks once, and answers from what it found."""
     result = agent(strong, prompt=WITH_FILES).invoke(ask(WORKERS))
 
     assert len(asked(result)) == 1
+    assert_no_loop(result)
     assert "4" in result["messages"][-1].text
 
 
-async def test_a_strong_model_streams_its_run(strong: BaseChatModel) -> None:
+async def test_a_strong_model_streams_its_run(strong: ChatOpenAI) -> None:
     """Chunks of calls and of words arrive, and make up the answer."""
     runner = agent(strong, prompt=WITH_FILES)
     stream = runner.astream(ask(STORE), stream_mode="messages")
@@ -54,7 +121,7 @@ async def test_a_strong_model_streams_its_run(strong: BaseChatModel) -> None:
     assert "kiln.db" in "".join(words)
 
 
-async def test_a_strong_model_does_two_tasks_at_once(strong: BaseChatModel) -> None:
+async def test_a_strong_model_does_two_tasks_at_once(strong: ChatOpenAI) -> None:
     """Two runs side by side each get their own answers."""
     results = await agent(strong, prompt=WITH_FILES).abatch([ask(WORKERS), ask(STORE)])
     workers, store = (result["messages"][-1].text for result in results)
@@ -64,7 +131,7 @@ async def test_a_strong_model_does_two_tasks_at_once(strong: BaseChatModel) -> N
 
 
 def test_a_question_asked_three_times_is_answered_each_time(
-    strong: BaseChatModel,
+    strong: ChatOpenAI,
 ) -> None:
     """The same call comes three times, each time for a person: that is no loop."""
     runner = agent(strong, prompt=WITH_FILES, checkpointer=InMemorySaver())
@@ -73,4 +140,5 @@ def test_a_question_asked_three_times_is_answered_each_time(
     calls = asked(results[-1])
 
     assert calls == calls[:1] * 3
+    assert_no_loop(results[-1])
     assert all("4" in result["messages"][-1].text for result in results)

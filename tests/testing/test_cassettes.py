@@ -14,7 +14,6 @@ from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
-from scripted_server import calls, says, serving
 
 from loopguard_lg.testing.cassettes import (
     Recording,
@@ -23,6 +22,7 @@ from loopguard_lg.testing.cassettes import (
     recording_path,
     scrub,
 )
+from tests.testing.scripted_server import calls, says, serving
 
 ELSEWHERE = "http://elsewhere.example:81/v1"
 

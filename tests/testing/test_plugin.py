@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_server import says, serving
+
+from tests.testing.scripted_server import says, serving
 
 pytest_plugins = ["pytester"]
 
