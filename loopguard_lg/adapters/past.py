@@ -8,8 +8,8 @@ What an adapter keeps for itself in `memory["host"]`:
 
     {"open": the reply whose calls are under way, "word": id of the newest human word,
      "first": id of the first message in view, "good": [[turn, message id], ...],
-     "hidden": [[after id, up to id, text], ...], "dangling": calls without results,
-     "exit": the reason where the model gave up, "asked": questions so far,
+     "hidden": [[after id, up to id, text], ...], "untidy": not every
+     call has its result in its place, "exit": the reason where the model gave up, "asked": questions so far,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
      "step": superstep of the newest look, "lap": supersteps from the one before}
@@ -148,7 +148,7 @@ def since(
     word = newest_word(scene.messages, scene.made)
     fresh = word is not None and word.id != host.get("word")
     if "first" not in host:  # the thread may be older than the guard
-        noted["dangling"] = len(answered(scene.messages)) > len(scene.messages)
+        noted["untidy"] = answered(scene.messages) != [*scene.messages]
     if host.get("open"):
         closed, facts = _closed(host["open"], scene, agent)
         events += closed
@@ -166,11 +166,11 @@ def _closed(
 ) -> tuple[list[Event], dict[str, Any]]:
     reply, results = newest_reply(scene.messages)
     if reply is None or (opened.get("id") and reply.id != opened["id"]):
-        return [Turn(agent=agent, **unpacked(opened))], {}
+        return [Turn(agent=agent, **unpacked(opened))], {"untidy": True}
     pairs = pair(reply, results)
     noted = _left(pairs)
-    if any(result is None for _, result in pairs):
-        noted["dangling"] = True
+    if [result for _, result in pairs] != results:
+        noted["untidy"] = True
     events: list[Event] = []
     if not opened.get("ask"):
         known = unpacked(opened)

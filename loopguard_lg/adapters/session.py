@@ -376,7 +376,7 @@ def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
     messages = scene.seen
     if host.get("hidden"):
         messages = view.without(messages, host["hidden"])
-    if host.get("dangling"):
+    if host.get("untidy"):
         messages = view.answered(messages)
     if host.get("switched"):
         messages = view.native(messages, model)

@@ -39,9 +39,10 @@ def without(
 
 
 def answered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages with every call answered directly after its reply.
+    """The messages with every call answered directly after its reply, in order.
 
-    A cancelled run leaves calls without results, which providers refuse.
+    A cancelled run leaves calls without results, and other middlewares answer some
+    calls of a batch before the rest; strict providers refuse both.
     """
     out: list[BaseMessage] = []
     n = 0
@@ -66,9 +67,7 @@ def _following(messages: Sequence[BaseMessage], at: int) -> list[ToolMessage]:
 
 
 def _completed(reply: AIMessage, results: list[ToolMessage]) -> list[ToolMessage]:
-    if len(results) >= len(reply.tool_calls):
-        return results
-    return [
+    out = [
         found
         or ToolMessage(
             prompts.no_result(),
@@ -78,6 +77,8 @@ def _completed(reply: AIMessage, results: list[ToolMessage]) -> list[ToolMessage
         )
         for call, found in pair(reply, results)
     ]
+    known = {id(message) for message in out}
+    return [*out, *(message for message in results if id(message) not in known)]
 
 
 def native(messages: Sequence[BaseMessage], model: str | None) -> list[BaseMessage]:
