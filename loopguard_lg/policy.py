@@ -1,9 +1,9 @@
-"""All settings together: `Policy`, its presets, and reading it from a file."""
+"""All settings together: `Policy` and its presets."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
@@ -43,23 +43,23 @@ class Policy:
         leave_tools: Tools that the model is given to leave by itself.
     """
 
-    detectors: tuple[Detector, ...] = DEFAULTS
+    detectors: Sequence[Detector] = DEFAULTS
     ladder: Ladder = field(default_factory=_default_ladder)
-    budget: Budget | tuple[Budget, ...] = field(
+    budget: Budget | Sequence[Budget] = field(
         default_factory=lambda: Budget(seconds=HOUR)
     )
     prices: Mapping[str, Price] = field(default_factory=dict)
     tools: Mapping[str, ToolPolicy] = field(default_factory=dict)
-    progress: tuple[Signal, ...] = ()
+    progress: Sequence[Signal] = ()
     tool_errors: Literal["raise", "return"] = "raise"
     observe_only: bool = False
-    leave_tools: tuple[Literal["give_up", "ask_user"], ...] = ("give_up",)
+    leave_tools: Sequence[Literal["give_up", "ask_user"]] = ("give_up",)
 
     def __post_init__(self) -> None:
-        for name in ("detectors", "progress", "leave_tools"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not isinstance(self.budget, Budget):
-            object.__setattr__(self, "budget", tuple(self.budget))
+        for name in ("detectors", "progress", "leave_tools", "budget"):
+            value = getattr(self, name)
+            if not isinstance(value, Budget):
+                object.__setattr__(self, name, _items(name, value))
         _check(self)
 
     @classmethod
@@ -97,7 +97,9 @@ class Policy:
     @cached_property
     def budgets(self) -> tuple[Budget, ...]:
         """The budgets as a tuple, also where there is one."""
-        return (self.budget,) if isinstance(self.budget, Budget) else self.budget
+        if isinstance(self.budget, Budget):
+            return (self.budget,)
+        return tuple(self.budget)
 
     @cached_property
     def watched_tools(self) -> frozenset[str]:
@@ -116,28 +118,56 @@ class Policy:
         return frozenset(d.kind for d in self.detectors if d.shadow)
 
 
+def _items(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        wanted = "a Budget(...), or a list of them" if name == "budget" else "a list"
+        raise PolicyError(f"{name}={value!r}: give {wanted}")
+    return tuple(value)
+
+
 def _check(policy: Policy) -> None:
-    _check_kinds([getattr(d, "kind", None) for d in policy.detectors])
     _check_type("ladder", policy.ladder, Ladder)
     for at, budget in enumerate(policy.budgets):
         _check_type(f"budget[{at}]", budget, Budget)
-    for tool, settings in policy.tools.items():
-        _check_type(f"tools[{tool!r}]", settings, ToolPolicy)
-    for model, price in policy.prices.items():
-        _check_type(f"prices[{model!r}]", price, Price)
+    _check_values("tools", policy.tools, ToolPolicy)
+    _check_values("prices", policy.prices, Price)
+    _check_off(policy.tools, _kinds(policy.detectors))
+    for at, signal in enumerate(policy.progress):
+        if not callable(signal):
+            raise PolicyError(f"progress[{at}]={signal!r}: give a function of a Turn")
     _check_choice("tool_errors", policy.tool_errors, ("raise", "return"))
+    if not isinstance(policy.observe_only, bool):
+        raise PolicyError(f"observe_only={policy.observe_only!r}: give True or False")
     for name in policy.leave_tools:
         _check_choice("leave_tools", name, ("give_up", "ask_user"))
 
 
-def _check_kinds(kinds: list[Any]) -> None:
-    for at, kind in enumerate(kinds):
-        if not isinstance(kind, str):
+def _kinds(detectors: Sequence[Any]) -> tuple[str, ...]:
+    """The kinds that a tool may be spared: those of `detectors`, and the defaults."""
+    kinds: list[str] = []
+    for at, detector in enumerate(detectors):
+        if isinstance(detector, type) or not isinstance(detector, Detector):
             raise PolicyError(
-                f"detectors[{at}] is not a detector: give one like Repeat(times=3)"
+                f"detectors[{at}]={detector!r} is not a detector: give an object like "
+                "Repeat(times=3)"
             )
-        if kind in kinds[:at]:
-            raise PolicyError(f"detectors[{at}]: there is a {kind!r} already")
+        if detector.kind in kinds:
+            raise PolicyError(f"detectors[{at}]: there is a {detector.kind!r} already")
+        kinds.append(detector.kind)
+    return tuple(dict.fromkeys([*kinds, *(default.kind for default in DEFAULTS)]))
+
+
+def _check_off(tools: Mapping[str, ToolPolicy], kinds: tuple[str, ...]) -> None:
+    for tool, settings in tools.items():
+        for kind in settings.off:
+            _check_choice(f"tools[{tool!r}].off", kind, kinds)
+
+
+def _check_values(where: str, value: Any, wanted: type) -> None:
+    if not isinstance(value, Mapping):
+        raise PolicyError(f"{where}={value!r}: give each by its name in a dict")
+    for name, entry in value.items():
+        _check_type(f"{where}[{name!r}]", entry, wanted)
 
 
 def _check_type(where: str, value: Any, wanted: type) -> None:
@@ -172,3 +202,6 @@ _PRESETS: dict[str, Callable[[Any], dict[str, Any]]] = {
         "ladder": Ladder(Reflect(), Reflect(), Escalate(model=model), GiveUp()),
     },
 }
+
+PRESETS = tuple(_PRESETS)
+"""Names for `Policy.preset`."""

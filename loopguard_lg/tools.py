@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.steps import Role
 
 
@@ -21,3 +23,15 @@ class ToolPolicy:
     role: Role | None = None
     volatile: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        roles = get_args(Role)
+        if self.role is not None and self.role not in roles:
+            raise PolicyError(
+                f"ToolPolicy.role={self.role!r}: give one of {', '.join(roles)}"
+            )
+        for name in ("volatile", "off"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple | list | set | frozenset):
+                raise PolicyError(f"ToolPolicy.{name}={value!r}: give a list of names")
+            object.__setattr__(self, name, tuple(value))
