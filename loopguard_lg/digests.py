@@ -210,7 +210,8 @@ _PUNCTUATION = b" \t\r\n\"'`/\\.,;:()[]{}_?!"
 
 def near_digest(data: bytes) -> int:
     """32 bits of a call that ignore case, white space, quotes, times and random ids."""
-    return short(calm(_fold(data)).translate(_LOOSE, _PUNCTUATION))
+    data = _fold(data)
+    return short(_anonymous(data, _hints(data)).translate(_LOOSE, _PUNCTUATION))
 
 
 def _fold(data: bytes) -> bytes:
@@ -229,36 +230,48 @@ _ID = re.compile(
 )
 """Digests, UUIDs, addresses, seconds and milliseconds since 1970."""
 
-_MASKS: tuple[tuple[bytes, re.Pattern[bytes], bytes], ...] = tuple(
-    (hint, re.compile(pattern), mask)
-    for hint, pattern, mask in (
-        (
-            b"0:00",
-            rb"(?:(?<=\d[T ])\d\d:\d\d|\d\d?:\d\d:\d\d)(?::\d\d)?(?:[.,]\d{1,9})?"
-            rb"(?:Z|[+-]\d\d:?\d\d| ?[AP]M)?",
-            b"<time>",
-        ),
-        (b"0s", rb"\d[\d.]{0,15} ?s(?:ec|ecs|econds?)?(?![0-9A-Za-z])", b"<took>"),
-        (b"0ms", rb"\d[\d.]{0,15} ?ms(?![0-9A-Za-z])", b"<took>"),
-        (b"pid", rb"\bpid[ =:#]{0,3}\d+", b"<pid>"),
-        (b"/tmp/", rb"/tmp/[\w.+-]+", b"<tmp>"),
-        (b"ttempt", rb"ttempts?[ #:=]{1,3}\d+", b"<n>"),
-    )
+_CLOCK = re.compile(
+    rb"(?:(?<=\d[T ])\d\d:\d\d|\d\d?:\d\d:\d\d)(?::\d\d)?(?:[.,]\d{1,9})?"
+    rb"(?:Z|[+-]\d\d:?\d\d| ?[AP]M)?"
 )
-"""What is different in every result: a hint at it (digits as `0`, no blanks), how it
-looks, its mask. A date keeps its day, which is data more often than not."""
+"""Times of day. A date keeps its day, which is data more often than not."""
+
+_TMP = re.compile(rb"/tmp/[\w.+-]+")
+_TOOK = re.compile(rb"\d[\d.]{0,15} ?m?s(?:ec|ecs|econds?)?(?![0-9A-Za-z])")
+_COUNTED = re.compile(rb"\b(?:pid|[Aa]ttempts?)[ =:#]{1,3}\d+")
+
+
+def _anonymous(data: bytes, hints: bytes) -> bytes:
+    """`data` with times, random ids and temp paths masked.
+
+    Args:
+        data: Any text.
+        hints: The same with all digits as `0` and no blanks: cheap searches in it show
+            first whether a regular expression could match at all.
+    """
+    if b"hhhhhhh" in data.translate(_HEX) or b"0x" in data:
+        data = _ID.sub(b"<id>", data)
+    if b":" in hints and b"0:00" in hints:
+        data = _CLOCK.sub(b"<time>", data)
+    return _TMP.sub(b"<tmp>", data) if b"/tmp/" in data else data
+
+
+def _hints(data: bytes) -> bytes:
+    return data.translate(_DIGITS, b" ")
 
 
 def calm(data: bytes) -> bytes:
-    """`data` with times, durations, random ids, process ids and temp paths masked."""
-    hints = data.translate(_DIGITS, b" ")
+    """`data` with what is different in every result masked: times, random ids, temp
+    paths, durations, process ids, counters of attempts.
+    """
+    hints = _hints(data)
     if b"0" not in hints:
         return data
-    if b"hhhhhhh" in data.translate(_HEX) or b"0x" in data:
-        data = _ID.sub(b"<id>", data)
-    for hint, pattern, mask in _MASKS:
-        if hint in hints:
-            data = pattern.sub(mask, data)
+    data = _anonymous(data, hints)
+    if b"0s" in hints or b"0ms" in hints:
+        data = _TOOK.sub(b"<took>", data)
+    if b"pid" in hints or b"ttempt" in hints:
+        data = _COUNTED.sub(b"<n>", data)
     return data
 
 
@@ -273,21 +286,23 @@ def result_digest(step: Step, calmed: bytes) -> int:
     A result too long to be looked at in full counts with its exact digest, unless it
     holds volatile parts, which the exact digest would not forgive.
     """
-    data = b" ".join(calmed.split())
+    data = calmed.translate(None, b" \t\r\n")
     if len(step.result) >= TEXT_LIMIT and b"<" not in calmed:
         data += _encode(step.result_hash or result_hash(step.result))
     return short(data)
 
 
-_WORDS = re.compile(rb"[0-9a-z\x80-\xff]+")
+_SPACED = bytes(
+    b if b >= 0x80 or chr(b).isalnum() else 0x20 for b in bytes(range(256)).lower()
+)
 _SKETCH_WORDS = 24
 
 
 def sketch(data: bytes) -> int:
     """The words of a call as 63 bits, for `likeness`; the first 24 words count."""
     bits = 0
-    for word in _WORDS.findall(data[:300].lower())[:_SKETCH_WORDS]:
-        bits |= 1 << crc32(word) % 63
+    for hashed in map(crc32, data[:300].translate(_SPACED).split()[:_SKETCH_WORDS]):
+        bits |= 1 << hashed % 63
     return bits
 
 
@@ -299,6 +314,8 @@ def likeness(a: int, b: int) -> float:
 
 _BREAKS = bytes.maketrans(b".;,{}[]()|", b"\n" * 10)
 _NUMBERED = re.compile(rb"\n *\d+ ?[\t:|]")
+_TRIVIAL = {crc32(line) for line in (b"", *(bytes([b]) for b in range(256)))}
+"""Lines of at most one character."""
 UNITS = 24
 """Lines of one result that novelty looks at."""
 
@@ -315,5 +332,5 @@ def units(calmed: bytes) -> list[int]:
     lines = calmed.split(b"\n")
     if len(lines) < 4:
         lines = calmed.translate(_BREAKS).split(b"\n")
-    found = {crc32(line) for line in map(bytes.strip, lines) if len(line) > 2}
+    found = set(map(crc32, map(bytes.strip, lines))) - _TRIVIAL
     return sorted(found)[:UNITS] if len(found) > UNITS else list(found)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopguard_lg.digests import short, sketch
+from loopguard_lg.digests import short
 from loopguard_lg.progress import LITTLE, MUCH
 from loopguard_lg.reading import Reader
 from loopguard_lg.steps import Compaction, Event, Human, Turn, clip
@@ -109,7 +109,7 @@ class History:
         if isinstance(event, Turn):
             return _push_turn(self, event, i, tools or {})
         kind, text = _other(event)
-        entry = (i, kind, 0, 0, *_said(text), MUCH if kind != COMPACTION else LITTLE)
+        entry = (i, kind, 0, 0, _said(text), MUCH if kind != COMPACTION else LITTLE)
         return History(
             i=i,
             rows=self.rows,
@@ -168,10 +168,10 @@ def _other(event: Event) -> tuple[int, str]:
     return (COMPACTION if isinstance(event, Compaction) else REPORT), ""
 
 
-def _said(text: str) -> tuple[int, int]:
-    """Digest and words of what was said; 0 and 0 for nothing."""
-    words = " ".join(clip(text).casefold().split()).encode("utf-8", "surrogatepass")
-    return (short(words), sketch(words)) if words else (0, 0)
+def _said(text: str) -> int:
+    """Digest of what was said, whatever its case and white space; 0 for nothing."""
+    words = " ".join(clip(text).casefold().split())
+    return short(words.encode("utf-8", "surrogatepass")) if words else 0
 
 
 def _push_turn(
@@ -188,14 +188,14 @@ def _push_turn(
         what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
         rows = grow_rows(past.rows, now, i)
     else:
-        gain, what, rows = reader.talk(turn.text), said[0], past.rows
-    entry = (i, CALLS if now else TEXT, what, agent, *said, gain)
+        gain, what, rows = reader.talk(turn.text), said, past.rows
+    entry = (i, CALLS if now else TEXT, what, agent, said, gain)
     return History(
         i=i,
         rows=rows,
         turns=grow_turns(past.turns, entry),
         seen=reader.seen,
-        known=known._replace(done=reader.done, checks=reader.checks),
+        known=Known(*known[:-2], reader.done, reader.checks),
         now=now,
         progress=gain == MUCH,
         agent=turn.agent,
@@ -212,8 +212,8 @@ def _note_turn(known: Known, turn: Turn) -> Known:
         t - known.t,
         tokens or known.context,
         known.output + size,
-        known.done,
         0 if turn.steps else _chant(turn.text),
+        known.done,
         known.checks,
     )
 

@@ -143,8 +143,8 @@ class Rows(NamedTuple):
 class Turns(NamedTuple):
     """One entry per event in each column, oldest first.
 
-    `what`: digest of the calls with their results, as a multiset. `agent`, `text`,
-    `words`: who spoke, the digest of what, and the sketch of its words.
+    `what`: digest of the calls with their results, as a multiset. `agent`, `text`: who
+    spoke, and the digest of what.
     """
 
     i: list[int]
@@ -152,7 +152,6 @@ class Turns(NamedTuple):
     what: list[int]
     agent: list[int]
     text: list[int]
-    words: list[int]
     gain: list[int]
 
 
@@ -164,8 +163,8 @@ class Known(NamedTuple):
         gap: Seconds between the newest two turns.
         context: Input tokens of the newest model call.
         output: Characters of all results so far.
-        done: Items of the plan ticked off.
         chant: How often the newest reply says one sentence.
+        done: Items of the plan ticked off.
         checks: Pairs of a check's digest and the fewest failures it counted, flat.
     """
 
@@ -173,8 +172,8 @@ class Known(NamedTuple):
     gap: float = 0.0
     context: int = 0
     output: int = 0
-    done: int = 0
     chant: int = 0
+    done: int = 0
     checks: list[int] = []
 
 
@@ -190,8 +189,8 @@ def empty_turns() -> Turns:
 
 def grow_turns(turns: Turns, entry: tuple[int, ...]) -> Turns:
     """One event more, the oldest forgotten."""
-    return Turns._make(
-        [[*column[1 - TURNS :], new] for column, new in zip(turns, entry, strict=True)]
+    return Turns(
+        *[[*column[1 - TURNS :], new] for column, new in zip(turns, entry, strict=True)]
     )
 
 
