@@ -1,0 +1,307 @@
+"""Guarded nodes: what runs around a node of the user's, and the guard's own nodes.
+
+What happens around a node is written once, as a generator that yields what is to be
+run and is sent what came of it; `Around` drives it, with or without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import ensure_config
+
+from loopguard_lg.adapters import past
+from loopguard_lg.adapters.exits import KEY
+from loopguard_lg.adapters.graph_site import ESCALATE, Look, Site, is_answered, step_of
+from loopguard_lg.adapters.graph_state import (
+    BESIDE,
+    CHANNEL,
+    Shape,
+    State,
+    enclosed,
+    gotos,
+    leaves_graph,
+    names,
+    opened,
+    rerouted,
+    resent,
+    rewritten,
+    with_update,
+    written,
+)
+from loopguard_lg.adapters.ledger import Ledger, ledger
+from loopguard_lg.adapters.messages import is_word, newest_reply
+from loopguard_lg.adapters.session import shown
+from loopguard_lg.memory import Memory, write
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is to be run: a runnable, its input, and the seconds left for it."""
+
+    runnable: Runnable[Any, Any]
+    given: Any
+    seconds: float | None = None
+
+
+class CutOffError(Exception):
+    """The budget of seconds ended while the node was running."""
+
+
+Work: TypeAlias = Generator[Run, Any, Any]
+"""Yields at most one `Run`, is sent its output, and returns the node's output."""
+
+
+class Around(RunnableLambda[Any, Any]):
+    """A node of a guarded graph.
+
+    Attributes:
+        inner: The node as the user wrote it; `None` for a node of the guard's.
+        role: `model`, `tools`, `node` or `guard`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        work: Callable[[Any, RunnableConfig], Work],
+        inner: Runnable[Any, Any] | None = None,
+    ) -> None:
+        super().__init__(self.invoke, self.ainvoke, name=name)
+        self.role = role
+        self.work = work
+        self.inner = inner
+
+    @cached_property
+    def deps(self) -> list[Runnable[Any, Any]]:
+        """The node itself: LangGraph looks for subgraphs here."""
+        return [self.inner] if self.inner is not None else []
+
+    @property
+    def tools_by_name(self) -> Any:
+        """The tools of a `ToolNode`, which LangGraph draws."""
+        return getattr(self.inner, "tools_by_name", None)
+
+    def invoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Any:
+        """Run the node with the guard around it."""
+        config = ensure_config(config)
+        work = self.work(input, config)
+        try:
+            run = next(work)
+            try:
+                out = run.runnable.invoke(run.given, config, **kwargs)
+            except BaseException as error:
+                work.throw(error)
+            work.send(out)
+        except StopIteration as done:
+            return done.value
+        raise RuntimeError(f"the guard around {self.name!r} did not end")
+
+    async def ainvoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Any:
+        """Run the node with the guard around it."""
+        config = ensure_config(config)
+        work = self.work(input, config)
+        try:
+            run = next(work)
+            try:
+                out = await _within(run, config, kwargs)
+            except BaseException as error:
+                work.throw(error)
+            work.send(out)
+        except StopIteration as done:
+            return done.value
+        raise RuntimeError(f"the guard around {self.name!r} did not end")
+
+
+async def _within(run: Run, config: RunnableConfig, kwargs: dict[str, Any]) -> Any:
+    try:
+        async with asyncio.timeout(run.seconds) as limit:
+            return await run.runnable.ainvoke(run.given, config, **kwargs)
+    except TimeoutError as error:
+        if limit.expired():
+            raise CutOffError from error
+        raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node of the user's.
+
+    Attributes:
+        site: The settings of the graph.
+        name: Its name in the guarded graph.
+        inner: What it runs.
+        shape: What it reads.
+        joins: It is the target of a join edge, which leads to it unchecked.
+        ends: It has no outgoing edges: commands are its only way on.
+    """
+
+    site: Site
+    name: str
+    inner: Runnable[Any, Any]
+    shape: Shape
+    joins: bool = False
+    ends: bool = False
+
+    def given(self, state: State, sent: Any) -> Any:
+        """Its input, as it would be without the guard."""
+        return self.shape.of(state) if sent is None else sent
+
+    def work(self, given: Any, config: RunnableConfig) -> Work:
+        """Run it, charge what it spent, and check where its commands go."""
+        state, sent = opened(given)
+        if self.joins and self.site.diversion(state, config, [self.name]):
+            return None
+        started = self.site.clock()
+        with ledger(self.site.guard.policy.prices) as entry:
+            out = yield Run(self.inner, self.given(state, sent))
+        spend = spent(entry, self.site.clock() - started)
+        return self.done(state, config, out, spend)
+
+    def done(
+        self,
+        state: State,
+        config: RunnableConfig,
+        out: Any,
+        spend: Mapping[str, float] | None = None,
+        **update: Any,
+    ) -> Any:
+        """Its output with the guard's update, and its commands checked.
+
+        Args:
+            state: The state that it was given.
+            config: The task's.
+            out: What it returned.
+            spend: What it spent, unless that is part of the model's turn.
+            update: The guard's own update.
+        """
+        if leaves_graph(out):
+            return out
+        out, said = self._marked(out, config)
+        if spend or said:
+            update[BESIDE] = {
+                "word": self.site.word(state),
+                "spend": spend or {},
+                "step": step_of(config),
+                "said": said,
+            }
+        return self._checked(state, config, with_update(out, update))
+
+    def _marked(self, out: Any, config: RunnableConfig) -> tuple[Any, list[str]]:
+        """The output with ids for human messages that no person wrote, and those."""
+        key = self.site.key
+        if is_answered(config) or not any(map(is_word, written(out, key))):
+            return out, []
+        out = rewritten(out, key, lambda found: [_named(m) for m in found])
+        return out, [m.id for m in written(out, key) if is_word(m) and m.id]
+
+    def _checked(self, state: State, config: RunnableConfig, out: Any) -> Any:
+        targets = gotos(out)
+        if not targets:
+            return out
+        after = self.site.after(state, out)
+        to = self.site.diversion(after, config, names(targets))
+        if to is not None:
+            return rerouted(out, to)
+        return resent(out, lambda send: enclosed(send, after, self.site.key))
+
+
+def _named(message: BaseMessage) -> BaseMessage:
+    if message.id or not isinstance(message, HumanMessage):
+        return message
+    return message.model_copy(update={"id": str(uuid4())})
+
+
+def spent(entry: Ledger, seconds: float) -> dict[str, float]:
+    """What a node spent, in the units of a budget."""
+    out: dict[str, float] = {"seconds": seconds}
+    for inner in entry.mark().get("nested", ()):
+        out["model_calls"] = out.get("model_calls", 0) + inner["model_calls"]
+        out["input_tokens"] = out.get("input_tokens", 0) + inner["input"]
+        out["output_tokens"] = out.get("output_tokens", 0) + inner["output"]
+        out["usd"] = out.get("usd", 0) + (inner["cost"] or 0)
+    return {name: amount for name, amount in out.items() if amount}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelNode(Node):
+    """The model's node, or the stronger model's.
+
+    Attributes:
+        is_stronger: It is the stronger model's.
+        by_rung: What runs at a rung of its own model, by number.
+    """
+
+    is_stronger: bool = False
+    by_rung: Mapping[int, Runnable[Any, Any]] | None = None
+
+    def work(self, given: Any, config: RunnableConfig) -> Work:
+        """Look at what happened, then call the model or go where the guard says."""
+        site = self.site
+        state, sent = opened(given)
+        look = site.look(state, config, node=self.name)
+        if look.due != (ESCALATE if self.is_stronger else None):
+            return site.sent_to(state, self.name, look.due or site.model)
+        site.tell(look)
+        look = self._noted(look)
+        view = shown(look.plan, look.scene, look.scene.model)
+        if view is not look.scene.seen:
+            sent = _viewed(sent, site.key, view)
+            state = {**state, site.key: view}
+        started = site.clock()
+        out = yield Run(self._runnable(look.plan.memory), self.given(state, sent))
+        seconds = site.clock() - started
+        kept = rewritten(out, site.key, lambda found: _without(found, view))
+        update = self._update(state, look, kept, seconds)
+        return self.done(state, config, kept, **update)
+
+    def _runnable(self, memory: Memory) -> Runnable[Any, Any]:
+        rung = memory["ladder"].get("rung", 0)
+        return (self.by_rung or {}).get(rung, self.inner)
+
+    def _noted(self, look: Look) -> Look:
+        """The look with what the node before wanted said, and whose turn it is."""
+        plan = look.plan
+        host = plan.memory["host"]
+        switched = host.get("switched") or self.is_stronger
+        memory = past.with_host(plan.memory, note=None, switched=switched)
+        text = plan.note or host.get("note") or ""
+        return replace(look, plan=replace(plan, memory=memory, note=text))
+
+    def _update(
+        self, state: State, look: Look, out: Any, seconds: float
+    ) -> dict[str, Any]:
+        site = self.site
+        messages = written(out, site.key)
+        memory = site.guard.after_model(look.plan, look.scene, messages, seconds)
+        reply, _ = newest_reply(messages)
+        if reply is not None:
+            name = reply.response_metadata.get("model_name")
+            known = {**memory["host"].get("names", {}), self.name: name}
+            memory = past.with_host(memory, names=known)
+        update: dict[str, Any] = {CHANNEL: write(look.plan.before, memory)}
+        if site.reports and state.get(KEY) is not None:
+            update[KEY] = None
+        return update
+
+
+def _viewed(sent: Any, key: str, view: Sequence[BaseMessage]) -> Any:
+    return {**sent, key: view} if isinstance(sent, Mapping) else sent
+
+
+def _without(
+    found: Sequence[BaseMessage], view: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """What a node wrote without what only its view had: a node may return that too."""
+    return [m for m in found if m.id or not any(m is shown for shown in view)]

@@ -1,0 +1,246 @@
+"""What all guarded parts of one graph share: the settings, and the one question asked.
+
+The question is what the guard would do before the next model call. An edge asks it
+ahead, silently, to send the run to the guard's node that is due; the node asks it again
+and acts. So the decision stays in `Guard`, and the graph only follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.graph import END
+from langgraph.types import Command
+
+from loopguard_lg import budgets, hooks, memory as memories
+from loopguard_lg.adapters import past
+from loopguard_lg.adapters.graph_state import (
+    BESIDE,
+    CHANNEL,
+    REMAINING,
+    State,
+    add_beside,
+    identified,
+    parts,
+    pending,
+    run_word,
+    unseen,
+    update_of,
+)
+from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.session import Guard, Plan
+from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.ladder import AskUser, Escalate
+from loopguard_lg.memory import Memory, fold, write
+
+REFLECT = "loopguard_reflect"
+ESCALATE = "loopguard_escalate"
+ASK_USER = "loopguard_ask_user"
+GIVE_UP = "loopguard_give_up"
+
+EXITS = (ASK_USER, GIVE_UP)
+"""Where a run goes whose budget is out."""
+
+NODES = (REFLECT, ESCALATE, *EXITS)
+"""The guard's nodes; the way into the model's node may lead to any of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What the guard saw at one point of the run.
+
+    Attributes:
+        plan: What it would do before the next model call.
+        scene: What it knew.
+        due: The guard's node that has to act on that; `None` for the model's node.
+        told: What observers are to be told once it is acted on.
+    """
+
+    plan: Plan
+    scene: Scene
+    due: str | None
+    told: Sequence[GuardEvent]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The settings that all guarded parts of one graph share; no state of a run.
+
+    Attributes:
+        guard: Decides.
+        model: Name of the model's node.
+        key: The state key of the messages.
+        add: The reducer of the messages.
+        reports: The state has a key for the exit report.
+        tools: The tools by name, as far as the tool nodes tell.
+        clock: Seconds from any start.
+    """
+
+    guard: Guard
+    model: str
+    key: str
+    add: Callable[[Any, Any], Any]
+    reports: bool
+    tools: Mapping[str, BaseTool]
+    clock: Callable[[], float]
+
+    def messages(self, state: State) -> Sequence[BaseMessage]:
+        """The messages of the state, with ids."""
+        return identified(state.get(self.key) or [])
+
+    def look(
+        self,
+        state: State,
+        config: RunnableConfig,
+        *,
+        node: str | None = None,
+        ahead: int = 0,
+    ) -> Look:
+        """What the guard would do before the next model call.
+
+        Args:
+            state: The state with the guard's channels.
+            config: The task's.
+            node: Whose model call it is; the model's node if `None`.
+            ahead: Supersteps from here to the call.
+        """
+        memory = memories.load(state.get(CHANNEL))
+        scene = self._scene(state, config, memory, node or self.model, ahead)
+        told: list[GuardEvent] = []
+        quiet = replace(self.guard, observers=(told.append,))
+        plan = quiet.before_model(memory, scene)
+        seen = past.with_host(plan.memory, beside=state.get(BESIDE), route=None)
+        plan = replace(plan, memory=seen)
+        return Look(plan=plan, scene=scene, due=self._due(plan), told=told)
+
+    def tell(self, look: Look) -> None:
+        """Tell the observers, now that it is acted on."""
+        for event in look.told:
+            hooks.notify(self.guard.observers, event)
+
+    def _scene(
+        self,
+        state: State,
+        config: RunnableConfig,
+        memory: Memory,
+        node: str,
+        ahead: int,
+    ) -> Scene:
+        host = memory["host"]
+        messages = self.messages(state)
+        beside: Mapping[str, Any] = state.get(BESIDE) or {}
+        remaining, step = state.get(REMAINING), step_of(config)
+        known = host.get("names", {})
+        return Scene(
+            messages=messages,
+            seen=messages,
+            tools=self.tools,
+            model=known.get(node),
+            named_later=node not in known,
+            thread=str(config.get("configurable", {}).get("thread_id") or ""),
+            resumable=is_resumable(config),
+            remaining=None if remaining is None else remaining - ahead,
+            step=None if step is None else step + ahead,
+            beside=unseen(beside, host.get("beside"), self.word(state)),
+            made=beside.get("said", ()),
+        )
+
+    def word(self, state: State) -> str | None:
+        """The id of the human word with which the run began."""
+        made = (state.get(BESIDE) or {}).get("said", ())
+        word = run_word(self.messages(state), made)
+        return word.id if word is not None else None
+
+    def _due(self, plan: Plan) -> str | None:
+        if self.guard.policy.observe_only:
+            return None
+        if plan.final is not None:
+            return ASK_USER if plan.final.tool_calls else GIVE_UP
+        if plan.verdict.action == "reflect":
+            return REFLECT
+        return ESCALATE if self.is_escalated(plan.memory) else None
+
+    def is_escalated(self, memory: Memory) -> bool:
+        """Whether it is the stronger model's turn."""
+        ladder = memory["ladder"]
+        rung = self.guard.policy.ladder.at(ladder.get("rung", 0))
+        return isinstance(rung, Escalate) and ladder.get("left", 0) > 0
+
+    def diversion(
+        self, state: State, config: RunnableConfig, targets: Collection[str]
+    ) -> str | None:
+        """The guard's node that the run goes to instead of `targets`, if any.
+
+        Where nothing but the end is ahead the run is let go: it is over anyway.
+        """
+        if not set(targets) - {END} or self.guard.policy.observe_only:
+            return None
+        if pending(self.messages(state)):
+            return self._exit(config) if self._is_out(state) else None
+        look = self.look(state, config, ahead=1)
+        is_out = look.plan.verdict.exceeded is not None
+        return look.due if is_out or self.model in targets else None
+
+    def _exit(self, config: RunnableConfig) -> str:
+        asks = isinstance(self.guard.policy.ladder.rungs[-1], AskUser)
+        return ASK_USER if asks and is_resumable(config) else GIVE_UP
+
+    def _is_out(self, state: State) -> bool:
+        """Whether a budget leaves no room for the calls that are pending."""
+        memory = memories.load(state.get(CHANNEL))
+        host = memory["host"]
+        spend = (host.get("open") or {}).get("spend", {})
+        beside = unseen(state.get(BESIDE), host.get("beside"), self.word(state))
+        used = {
+            scope: budgets.add(amounts, spend, beside[scope])
+            for scope, amounts in memory["used"].items()
+        }
+        policy = self.guard.policy
+        return budgets.refuses_call(policy.budgets, used, "", 0, 0) is not None
+
+    def after(self, state: State, out: Any) -> State:
+        """The state as it will be after a node's update, as far as the guard reads."""
+        reducers = {self.key: self.add, CHANNEL: fold, BESIDE: add_beside}
+        new = dict(state)
+        for part in parts(out):
+            update = update_of(part)
+            for key, reduce in reducers.items():
+                if isinstance(update, Mapping) and key in update:
+                    empty: Any = [] if key == self.key else None
+                    new[key] = reduce(new.get(key) or empty, update[key])
+        return new
+
+    def sent_to(self, state: State, source: str, to: str) -> Command[Any]:
+        """Go from `source` to `to`; the edges of `source` stay still."""
+        before = memories.load(state.get(CHANNEL))
+        marked = past.with_host(before, route=source)
+        return Command(update={CHANNEL: write(before, marked)}, goto=to)
+
+
+def is_routed(state: State, source: str) -> bool:
+    """Whether `source` has gone elsewhere by itself."""
+    memory = state.get(CHANNEL) or {}
+    route: str | None = memory.get("host", {}).get("route")
+    return route == source
+
+
+def is_resumable(config: RunnableConfig) -> bool:
+    """Whether the run has a checkpointer, without which no answer can come back."""
+    return config.get("configurable", {}).get("__pregel_checkpointer") is not None
+
+
+def step_of(config: RunnableConfig) -> int | None:
+    """The number of the superstep."""
+    step: int | None = config.get("metadata", {}).get("langgraph_step")
+    return step
+
+
+def is_answered(config: RunnableConfig) -> bool:
+    """Whether a person's answer has come into this task."""
+    scratchpad = config.get("configurable", {}).get("__pregel_scratchpad")
+    return bool(getattr(scratchpad, "resume", None))

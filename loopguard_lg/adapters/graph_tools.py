@@ -1,0 +1,226 @@
+"""Guarded tool nodes: calls that must not be executed are answered by the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+
+from loopguard_lg import prompts
+from loopguard_lg.adapters import leave
+from loopguard_lg.adapters.graph_nodes import CutOffError, Node, Run, Work, spent
+from loopguard_lg.adapters.graph_site import is_resumable
+from loopguard_lg.adapters.graph_state import (
+    CHANNEL,
+    State,
+    opened,
+    parts,
+    rewritten,
+    written,
+)
+from loopguard_lg.adapters.ledger import ledger
+from loopguard_lg.adapters.messages import MARK, newest_reply, pair
+
+Call = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The calls that a tool node is about to execute.
+
+    Attributes:
+        messages: The messages that they are read from.
+        calls: The calls in order.
+        open: Positions of those that have no result yet.
+        place: How many calls of the reply were sent out before these.
+        reply: The reply that they stand in, unless they came by themselves.
+    """
+
+    messages: Sequence[BaseMessage]
+    calls: Sequence[Call]
+    open: Sequence[int]
+    place: int = 0
+    reply: AIMessage | None = None
+
+    def trimmed(self, left: Sequence[Call]) -> list[BaseMessage]:
+        """The messages with only the calls in the reply that are left."""
+        assert self.reply is not None
+        kept = self.reply.model_copy(update={"tool_calls": [*left]})
+        return [kept if m is self.reply else m for m in self.messages]
+
+
+def _batch(messages: Sequence[BaseMessage], sent: Any, place: int) -> _Batch:
+    calls = _sent_calls(sent)
+    if calls:
+        return _Batch(messages, calls, range(len(calls)), place)
+    reply, results = newest_reply(messages)
+    if reply is None:
+        return _Batch(messages, (), ())
+    pairs = pair(reply, results)
+    open_ = [n for n, (_, found) in enumerate(pairs) if found is None]
+    return _Batch(messages, reply.tool_calls, open_, 0, reply)
+
+
+def _sent_calls(sent: Any) -> list[Call]:
+    """The calls in the argument of a `Send`: alone, in a list, or under a key."""
+    if isinstance(sent, Mapping):
+        sent = [sent, *sent.values()]
+    found = sent if isinstance(sent, list) else []
+    return [item for item in found if _is_call(item)]
+
+
+def _is_call(item: Any) -> bool:
+    return isinstance(item, Mapping) and {"name", "args", "id"} <= item.keys()
+
+
+def _place(config: RunnableConfig) -> int:
+    """How many tasks of the superstep were sent out before this one."""
+    path = config.get("metadata", {}).get("langgraph_path", ())
+    sent = len(path) > 1 and path[0] == "__pregel_push" and isinstance(path[1], int)
+    return path[1] if sent else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsNode(Node):
+    """A node that executes calls."""
+
+    def work(self, given: Any, config: RunnableConfig) -> Work:
+        """Answer what must not be executed, hand on the rest, note how it went."""
+        state, sent = opened(given)
+        batch = _batch(self.site.messages(state), sent, _place(config))
+        answers = self._answers(state, config, batch)
+        left = [call for n, call in enumerate(batch.calls) if n not in answers]
+        if answers and not left:
+            return self._refused(state, config, [*answers.values()])
+        view, sent = self._trimmed(state, sent, batch, left)
+        out, spend = yield from self._executed(state, view, sent, left)
+        if batch.reply is not None:
+            out = rewritten(out, self.site.key, lambda found: _kept(found, batch))
+        out = _merged(out, self.site.key, [*answers.values()], batch.calls)
+        return self.done(state, config, out, spend)
+
+    def _answers(
+        self, state: State, config: RunnableConfig, batch: _Batch
+    ) -> dict[int, ToolMessage]:
+        """The guard's answers by position: refused calls, and questions to a person."""
+        found: dict[int, ToolMessage] = {}
+        for at, n in enumerate(batch.open, batch.place):
+            call, data = batch.calls[n], state.get(CHANNEL)
+            answer = self.site.guard.before_tool(data, batch.messages, call, at)
+            if answer is None and self._asks(call):
+                resumable = is_resumable(config)
+                answer = leave.asked(call, batch.messages, resumable=resumable)
+            if answer is not None:
+                found[n] = answer
+        return found
+
+    def _asks(self, call: Call) -> bool:
+        tool = self.site.tools.get(call["name"])
+        return call["name"] == "ask_user" and tool is leave.ask_user
+
+    def _refused(
+        self, state: State, config: RunnableConfig, answers: list[ToolMessage]
+    ) -> Any:
+        """The output where nothing is left to execute."""
+        out: Any = {self.site.key: answers}
+        if self.ends:
+            out = Command(update=out, goto=self.site.model)
+        return self.done(state, config, out)
+
+    def _trimmed(
+        self, state: State, sent: Any, batch: _Batch, left: Sequence[Call]
+    ) -> tuple[State, Any]:
+        """The node's input with only the calls in it that are to be executed."""
+        if len(left) == len(batch.calls):
+            return state, sent
+        if batch.reply is None:
+            return state, [*left] if isinstance(sent, list) else sent
+        messages, key = batch.trimmed(left), self.site.key
+        if sent is None:
+            return {**state, key: messages}, None
+        return state, {**sent, key: messages} if isinstance(sent, Mapping) else messages
+
+    def _executed(
+        self, state: State, view: State, sent: Any, left: Sequence[Call]
+    ) -> Work:
+        """What the node returned, marked with what it took; that alone if unmarked."""
+        site = self.site
+        with ledger(site.guard.policy.prices) as entry:
+            started = site.clock()
+            seconds = site.guard.seconds_left(state.get(CHANNEL))
+            try:
+                out = yield Run(self.inner, self.given(view, sent), seconds)
+            except Exception as error:
+                out = {site.key: self._raised(error, left)}
+            seconds = site.clock() - started
+        if not any(isinstance(m, ToolMessage) for m in written(out, site.key)):
+            return out, spent(entry, seconds)
+        marks = [{"seconds": seconds, **entry.mark()}]
+        return rewritten(out, site.key, lambda found: _marked(found, marks)), None
+
+    def _raised(self, error: Exception, left: Sequence[Call]) -> list[ToolMessage]:
+        cut = isinstance(error, CutOffError)
+        passes = self.site.guard.policy.tool_errors == "raise" and not cut
+        if passes or not left or isinstance(error, GraphBubbleUp):
+            raise error
+        what = prompts.cut_off() if cut else f"{type(error).__name__}: {error}"
+        return [
+            ToolMessage(
+                prompts.failed(call["name"], what),
+                name=call["name"],
+                tool_call_id=call["id"] or "",
+                status="error",
+            )
+            for call in left
+        ]
+
+
+def _marked(
+    found: Sequence[BaseMessage], marks: list[dict[str, Any]]
+) -> list[BaseMessage]:
+    """The results with the time of the batch; what ran inside is in the first one."""
+    out: list[BaseMessage] = []
+    for message in found:
+        if isinstance(message, ToolMessage):
+            metadata = {**message.response_metadata, MARK: marks[-1]}
+            message = message.model_copy(update={"response_metadata": metadata})
+            marks.append({"seconds": marks[0]["seconds"]})
+        out.append(message)
+    return out
+
+
+def _kept(found: Sequence[BaseMessage], batch: _Batch) -> list[BaseMessage]:
+    """What a node wrote, with the reply whole again if it is in there."""
+    reply = batch.reply
+    return [reply if reply and m.id and m.id == reply.id else m for m in found]
+
+
+def _merged(
+    out: Any, key: str, answers: Sequence[BaseMessage], calls: Sequence[Call]
+) -> Any:
+    """What a node returned with the guard's answers in the order of the calls."""
+    if not answers:
+        return out
+    if isinstance(out, Mapping | Command) and written(out, key):
+        return rewritten(out, key, lambda found: _sorted([*answers, *found], calls))
+    alone: list[Any] = [Command(update={key: [answer]}) for answer in answers]
+    return sorted(
+        [*parts(out), *alone], key=lambda part: _place_of(written(part, key), calls)
+    )
+
+
+def _sorted(found: list[BaseMessage], calls: Sequence[Call]) -> list[BaseMessage]:
+    return sorted(found, key=lambda message: _place_of([message], calls))
+
+
+def _place_of(found: Sequence[BaseMessage], calls: Sequence[Call]) -> int:
+    ids = [call["id"] or "" for call in calls]
+    for message in found:
+        if isinstance(message, ToolMessage) and message.tool_call_id in ids:
+            return ids.index(message.tool_call_id)
+    return len(ids)
