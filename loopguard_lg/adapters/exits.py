@@ -21,6 +21,17 @@ PARTIAL = 2_000
 """Most characters of the partial result."""
 
 
+def newest(old: Any, new: Any) -> Any:
+    """The report after a write: two guards of one agent may write in one step."""
+    return new
+
+
+def made(result: Sequence[BaseMessage]) -> dict[str, Any] | None:
+    """The report in a reply that another guard made in the model's place, if any."""
+    reports = (m.response_metadata.get(KEY) for m in result if isinstance(m, AIMessage))
+    return next((found for found in reports if found), None)
+
+
 def report(
     reason: str,
     detail: str,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -39,7 +39,7 @@ from loopguard_lg.memory import Memory, fold, write
 from loopguard_lg.policy import Policy
 
 CHANNEL = "loopguard"
-"""The state key of the guard's memory."""
+"""The state key of the guard's memory; a guard with a name of its own adds that."""
 
 
 class LoopGuardState(AgentState[Any]):
@@ -52,10 +52,24 @@ class LoopGuardState(AgentState[Any]):
     """
 
     loopguard: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, fold]]
-    loopguard_exit: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
+    loopguard_exit: NotRequired[
+        Annotated[dict[str, Any] | None, OmitFromInput, exits.newest]
+    ]
     loopguard_remaining: NotRequired[
         Annotated[int, PrivateStateAttr, RemainingStepsManager]
     ]
+
+
+def _schema(channel: str) -> type[LoopGuardState]:
+    """The state of a guard whose memory is in `channel`."""
+    if channel == CHANNEL:
+        return LoopGuardState
+    memory = NotRequired[Annotated[dict[str, Any], PrivateStateAttr, fold]]
+    fields = {k: v for k, v in LoopGuardState.__annotations__.items() if k != CHANNEL}
+    state: Any = TypedDict  # a type checker knows no computed keys
+    return cast(
+        type[LoopGuardState], state("LoopGuardState", {**fields, channel: memory})
+    )
 
 
 class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
@@ -66,7 +80,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
 
     Args:
         policy: The settings; the default policy is safe for production.
-        name: Tells two guards of one agent apart; also the agent's name in events.
+        name: Tells two guards of one agent apart, each with its own memory; also the
+            agent's name in events.
         observers: Are told what the guard saw and did.
         clock: Seconds from any start, to time model and tool calls.
 
@@ -88,6 +103,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         self.policy = policy or Policy()
         self.tools = [leave.TOOLS[tool] for tool in self._tools()]
         self._name = name
+        self._channel = CHANNEL if name == CHANNEL else f"{CHANNEL}_{name}"
+        self.state_schema = _schema(self._channel)
         self._guard = Guard(policy=self.policy, agent=name, observers=tuple(observers))
         self._clock = clock
         self._models = _resolved(self.policy)
@@ -154,7 +171,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             return answer
         with ledger(self.policy.prices) as entry:
             started = self._clock()
-            left = self._guard.seconds_left(_read(request.state, CHANNEL))
+            left = self._guard.seconds_left(_read(request.state, self._channel))
             try:
                 async with asyncio.timeout(left) as limit:
                     result = await handler(request)
@@ -164,13 +181,12 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
 
     def _turn(self, request: ModelRequest[Any]) -> _Turn:
         scene = _scene(request)
-        data = request.state.get(CHANNEL)
-        plan = self._guard.before_model(data, scene)
-        return _Turn(self._guard, request, scene, plan, self._models)
+        plan = self._guard.before_model(request.state.get(self._channel), scene)
+        return _Turn(self._guard, request, scene, plan, self._models, self._channel)
 
     def _answer(self, request: ToolCallRequest) -> ToolMessage | None:
         call, messages = request.tool_call, _read(request.state, "messages") or []
-        data = _read(request.state, CHANNEL)
+        data = _read(request.state, self._channel)
         refusal = self._guard.before_tool(data, messages, call, _place(request))
         if refusal is not None or call["name"] != "ask_user":
             return refusal
@@ -203,6 +219,7 @@ class _Turn:
     scene: Scene
     plan: Plan
     models: Mapping[str, BaseChatModel]
+    channel: str
 
     @property
     def request(self) -> ModelRequest[Any]:
@@ -231,9 +248,10 @@ class _Turn:
         """The reply that ends the run, or asks a person, without a model call."""
         plan = self.plan
         assert plan.final is not None
-        format_ = self.asked.response_format
-        ends = plan.report is not None and not plan.final.tool_calls
-        filled = exits.structured(format_, plan.report["partial"]) if ends else None
+        filled = None
+        if plan.report is not None and not plan.final.tool_calls:
+            partial = plan.report["partial"]
+            filled = exits.structured(self.asked.response_format, partial)
         response = ModelResponse(result=[plan.final], structured_response=filled)
         return self._extended(response, plan.memory, plan.report)
 
@@ -254,12 +272,12 @@ class _Turn:
         response = ModelResponse(
             result=result, structured_response=response.structured_response
         )
-        return self._extended(response, memory, None)
+        return self._extended(response, memory, exits.made(result))
 
     def _extended(
         self, response: ModelResponse[Any], memory: Memory, report: Any
     ) -> ExtendedModelResponse[Any]:
-        update: dict[str, Any] = {CHANNEL: write(self.plan.before, memory)}
+        update: dict[str, Any] = {self.channel: write(self.plan.before, memory)}
         if report is not None or self.asked.state.get(exits.KEY) is not None:
             update[exits.KEY] = report
         return ExtendedModelResponse(response, Command(update=update))
@@ -335,7 +353,8 @@ def _marked(
 
 
 def _with_mark(message: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
-    metadata = {**message.response_metadata, MARK: mark}
+    within = message.response_metadata.get(MARK) or {}  # by another guard
+    metadata = {**message.response_metadata, MARK: {**mark, **within}}
     return message.model_copy(update={"response_metadata": metadata})
 
 

@@ -196,6 +196,26 @@ def _left(pairs: Sequence[tuple[Any, ToolMessage | None]]) -> dict[str, Any]:
     return {}
 
 
+def ahead(
+    messages: Sequence[BaseMessage], call: Mapping[str, Any], place: int | None
+) -> list[str]:
+    """Names of the calls that stand before `call` in its batch.
+
+    Args:
+        messages: The messages of the state.
+        call: The call.
+        place: How many were sent out before it, where the host knows.
+    """
+    reply, results = newest_reply(messages)
+    if reply is None:
+        return []
+    left = [other for other, found in pair(reply, results) if found is None]
+    if place is None:
+        ids = [other["id"] for other in left]
+        place = ids.index(call["id"]) if call["id"] in ids else len(ids)
+    return [other["name"] for other in left[:place]]
+
+
 def marked_good(memory: Memory, i: int, messages: Sequence[BaseMessage]) -> Memory:
     """The memory with the newest message as a point to come back to."""
     if not messages or messages[-1].id is None:

@@ -157,7 +157,7 @@ class Guard:
         reply, _ = newest_reply(messages)
         if reply is not None and exits.KEY in reply.response_metadata:
             return None  # the guard itself asks
-        ahead = _ahead(messages, call, place)
+        ahead = past.ahead(messages, call, place)
         opened = memory["host"].get("open") or {}
         refusal = engine.admit(
             self.policy,
@@ -386,16 +386,3 @@ def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
 def _starts_afresh(event: Event) -> bool:
     return isinstance(event, Human) and not event.answer
 
-
-def _ahead(
-    messages: Sequence[BaseMessage], call: Mapping[str, Any], place: int | None
-) -> list[str]:
-    """Names of the calls that stand before `call` in its batch."""
-    reply, results = newest_reply(messages)
-    if reply is None:
-        return []
-    open_ = [other for other, found in pair(reply, results) if found is None]
-    if place is None:
-        ids = [other["id"] for other in open_]
-        place = ids.index(call["id"]) if call["id"] in ids else len(ids)
-    return [other["name"] for other in open_[:place]]
