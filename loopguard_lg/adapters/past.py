@@ -8,8 +8,9 @@ What an adapter keeps for itself in `memory["host"]`:
 
     {"open": the reply whose calls are under way, "word": id of the newest human word,
      "first": id of the first message in view, "good": [[turn, message id], ...],
-     "hidden": [[after id, up to id, text], ...], "untidy": not every
-     call has its result in its place, "exit": the reason where the model gave up, "asked": questions so far,
+     "hidden": [[after id, up to id, text], ...], "asked": questions so far,
+     "untidy": not every call has its result in its place,
+     "exit": the reason where the model gave up,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
      "step": superstep of the newest look, "lap": supersteps from the one before}

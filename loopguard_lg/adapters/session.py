@@ -385,4 +385,3 @@ def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
 
 def _starts_afresh(event: Event) -> bool:
     return isinstance(event, Human) and not event.answer
-
