@@ -16,7 +16,7 @@ from langchain_core.callbacks import (
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.tool import tool_call, tool_call_chunk
+from langchain_core.messages.tool import ToolCallChunk, tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -297,10 +297,7 @@ class ScriptedModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in _chunks(self._reply(messages, True, kwargs)):
-            if run_manager is not None:
-                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
+        yield from _chunks(self._reply(messages, True, kwargs))
 
     async def _astream(
         self,
@@ -310,8 +307,6 @@ class ScriptedModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         for chunk in _chunks(self._reply(messages, True, kwargs)):
-            if run_manager is not None:
-                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
 
 
@@ -337,18 +332,8 @@ def _chunks(reply: AIMessage) -> Iterator[ChatGenerationChunk]:
     """The reply as a provider streams it: words, then calls, then what it cost."""
     for content in _contents(reply.content):
         yield _chunk(reply, content=content)
-    calls = [
-        (asked["name"], asked["id"], json.dumps(asked["args"]))
-        for asked in reply.tool_calls
-    ] + [
-        (broken["name"], broken["id"], broken["args"] or "")
-        for broken in reply.invalid_tool_calls
-    ]
-    for index, (name, id_, args) in enumerate(calls):
-        pieces = re.findall(f"(?s).{{1,{_ARGUMENT_CHARACTERS}}}", args)
-        for part in [tool_call_chunk(name=name, id=id_, args="", index=index)] + [
-            tool_call_chunk(args=piece, index=index) for piece in pieces
-        ]:
+    for index, asked in enumerate([*reply.tool_calls, *reply.invalid_tool_calls]):
+        for part in _pieces(asked, index):
             yield _chunk(reply, tool_call_chunks=[part])
     yield _chunk(
         reply,
@@ -357,6 +342,16 @@ def _chunks(reply: AIMessage) -> Iterator[ChatGenerationChunk]:
         usage_metadata=reply.usage_metadata,
         chunk_position="last",
     )
+
+
+def _pieces(asked: Any, index: int) -> Iterator[ToolCallChunk]:
+    """A call as name and id, then its arguments bit by bit."""
+    args = asked["args"] or ""
+    text = args if isinstance(args, str) else json.dumps(args)
+    yield tool_call_chunk(name=asked["name"], id=asked["id"], args="", index=index)
+    for at in range(0, len(text), _ARGUMENT_CHARACTERS):
+        piece = text[at : at + _ARGUMENT_CHARACTERS]
+        yield tool_call_chunk(args=piece, index=index)
 
 
 def _contents(content: Any) -> list[Any]:

@@ -30,8 +30,7 @@ def search(query: str) -> str:
 def events(*queries: str) -> list[Any]:
     """A run that makes these calls."""
     steps = [
-        Step(tool="search", args={"query": q}, result=search.func(q))  # type: ignore[misc]
-        for q in queries
+        Step(tool="search", args={"query": q}, result=search.func(q)) for q in queries
     ]
     return [Human(text="hi"), *(Turn(steps=(step,)) for step in steps)]
 
@@ -45,7 +44,7 @@ def trajectory(*queries: str) -> dict[str, Any]:
             "text": "",
             "calls": [
                 {"id": str(i), "tool": "search", "args": {"query": q}}
-                | {"result": search.func(q), "error": False}  # type: ignore[misc]
+                | {"result": search.func(q), "error": False}
             ],
         }
         for i, q in enumerate(queries)

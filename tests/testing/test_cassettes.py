@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
@@ -132,6 +133,47 @@ def test_another_error_of_the_test_goes_through(path: Path) -> None:
     """An error that has nothing to do with the recording is not covered up."""
     with pytest.raises(ZeroDivisionError), replaying(path):
         _ = 1 / 0
+
+
+ANTHROPIC = """\
+interactions:
+- request:
+    method: POST
+    uri: https://model.invalid/v1/messages
+    headers: {content-type: [application/json]}
+    body:
+      json:
+        max_tokens: 9
+        messages: [{role: user, content: hi}]
+        model: m
+  response:
+    status: {code: 200, message: OK}
+    headers: {content-type: [application/json]}
+    body:
+      json:
+        id: msg_1
+        type: message
+        role: assistant
+        model: m
+        content: [{type: text, text: hello}]
+        stop_reason: end_turn
+        usage: {input_tokens: 1, output_tokens: 1}
+"""
+
+
+def test_a_client_that_hides_the_cause_is_seen_through(tmp_path: Path) -> None:
+    """Another provider's recording replays; its connection error is explained."""
+    path = tmp_path / "run.yaml"
+    path.write_text(ANTHROPIC, "utf-8")
+    key = SecretStr("none")
+    claude = ChatAnthropic(model_name="m", max_tokens=9, api_key=key, max_retries=0)
+    with replaying(path):
+        assert claude.invoke("hi").text == "hello"
+    with (
+        pytest.raises(AssertionError, match='recorded "hi", now "ho"'),
+        replaying(path),
+    ):
+        claude.invoke("ho")
 
 
 def test_nothing_secret_is_written(path: Path) -> None:

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import langchain_openai  # noqa: F401  # runs in this process must not load it anew
 import pytest
 
 from tests.testing.scripted_server import says, serving
