@@ -290,11 +290,16 @@ def with_update(out: Any, update: Mapping[str, Any]) -> Any:
         return dict(update)
     if isinstance(out, Mapping):
         return {**out, **update}
+    own = update_of(out)
+    if isinstance(out, Command) and (own is None or isinstance(own, Mapping)):
+        return _replaced(out, update={**(own or {}), **update})
     return [*parts(out), Command(update=dict(update))]
 
 
 def rerouted(out: Any, goto: Any) -> Any:
     """What a node returned, going to `goto` instead of where it wanted to go."""
+    if isinstance(out, Command):
+        return _replaced(out, goto=goto)
     kept = [
         _replaced(part, goto=()) if isinstance(part, Command) else part
         for part in parts(out)
