@@ -114,7 +114,8 @@ def structured(format_: Any, text: str) -> Any:
     schema = getattr(format_, "schema", None)
     if schema is None or isinstance(schema, dict):
         return None
-    for candidate in (_json(text), {}):
+    candidates: tuple[Any, ...] = (_json(text), {})
+    for candidate in candidates:
         if candidate is None:
             continue
         try:

@@ -14,6 +14,7 @@ from langchain_core.messages import (
     ToolCall,
     ToolMessage,
 )
+from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
@@ -143,6 +144,15 @@ def tokens_of(reply: AIMessage) -> Tokens | None:
     )
 
 
+def estimated(messages: Sequence[BaseMessage], reply: AIMessage) -> Tokens:
+    """Tokens of a model call whose provider did not say."""
+    return Tokens(
+        input=count_tokens_approximately(messages),
+        output=count_tokens_approximately([reply]),
+        estimated=True,
+    )
+
+
 def turn_of(
     reply: AIMessage,
     results: Iterable[ToolMessage],
@@ -180,7 +190,11 @@ def _mark(result: ToolMessage | None) -> Mapping[str, Any]:
 def _nested(data: Mapping[str, Any]) -> Nested:
     return Nested(
         model_calls=data["model_calls"],
-        tokens=Tokens(input=data["input"], output=data["output"]),
+        tokens=Tokens(
+            input=data["input"],
+            output=data["output"],
+            estimated=bool(data.get("estimated")),
+        ),
         cost=data.get("cost"),
     )
 

@@ -22,8 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
@@ -239,12 +238,3 @@ def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory,
     older = [[a, b, prompts.left_out()] for a, b, _ in memory["host"].get("hidden", [])]
     hidden = [*older, [start, scene.messages[-1].id, text]]
     return with_host(memory, good=good, hidden=hidden[-_HIDDEN:]), text
-
-
-def estimated(messages: Sequence[BaseMessage], reply: AIMessage) -> Tokens:
-    """Tokens of a model call whose provider did not say."""
-    return Tokens(
-        input=count_tokens_approximately(messages),
-        output=count_tokens_approximately([reply]),
-        estimated=True,
-    )

@@ -19,6 +19,7 @@ from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
 from loopguard_lg.adapters import exits, past, view
 from loopguard_lg.adapters.messages import (
     MARK,
+    estimated,
     newest_reply,
     note,
     pair,
@@ -216,7 +217,7 @@ class Guard:
     ) -> dict[str, Any]:
         tokens = tokens_of(reply)
         if tokens is None and self.policy.counts_tokens:
-            tokens = past.estimated(scene.seen, reply)
+            tokens = estimated(scene.seen, reply)
         model = reply.response_metadata.get("model_name") or scene.model
         cost = prices.cost(model, tokens, self.policy.prices)
         return {"model": model, "tokens": tokens, "cost": cost, "seconds": seconds}
