@@ -122,7 +122,7 @@ def _text(name: str, value: str) -> str:
     """A string argument without what can't matter: white space at the ends, and in
     paths doubled slashes, `./` and a trailing slash.
     """
-    value = clip(value.strip())
+    value = clip(value).strip()
     if name.endswith(_PATHS) and ("/" in value or "\\" in value):
         return tidy_path(value)
     return value
@@ -224,9 +224,9 @@ def _fold(data: bytes) -> bytes:
 _DIGITS = bytes(0x30 if 0x30 <= b <= 0x39 else b for b in range(256))
 _HEX = bytes(0x68 if chr(b) in "0123456789abcdefABCDEF" else 0x20 for b in range(256))
 _ID = re.compile(
-    rb"(?<![0-9A-Za-z])(?:0x[0-9a-fA-F]{4,64}|(?=[a-fA-F]{0,40}\d)(?=\d{0,40}[a-fA-F])"
-    rb"[0-9a-fA-F]{7,64}(?:-[0-9a-fA-F]{4,12}){0,4}|1[4-9]\d{8}(?:\d{3})?)"
-    rb"(?![0-9A-Za-z])"
+    rb"(?<![0-9A-Za-z])(?:0x[0-9a-fA-F]{4,64}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}"
+    rb"-[0-9a-fA-F]{12}|(?=[a-fA-F]{0,40}\d)(?=\d{0,40}[a-fA-F])[0-9a-fA-F]{7,64}"
+    rb"|1[4-9]\d{8}(?:\d{3})?)(?![0-9A-Za-z])"
 )
 """Digests, UUIDs, addresses, seconds and milliseconds since 1970."""
 
@@ -265,9 +265,9 @@ def calm(data: bytes) -> bytes:
     paths, durations, process ids, counters of attempts.
     """
     hints = _hints(data)
+    data = _anonymous(data, hints)
     if b"0" not in hints:
         return data
-    data = _anonymous(data, hints)
     if b"0s" in hints or b"0ms" in hints:
         data = _TOOK.sub(b"<took>", data)
     if b"pid" in hints or b"ttempt" in hints:
@@ -278,6 +278,14 @@ def calm(data: bytes) -> bytes:
 def settle(step: Step) -> bytes:
     """The result of a step as calm bytes, from its clipped text."""
     return calm(_encode(clip(step.result)))
+
+
+def size(step: Step) -> int:
+    """Bytes of the untrimmed result."""
+    if step.result_bytes is not None:
+        return step.result_bytes
+    text = step.result
+    return len(text) if text.isascii() else len(_encode(text))
 
 
 def result_digest(step: Step, calmed: bytes) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopguard_lg.digests import short
+from loopguard_lg.digests import short, size
 from loopguard_lg.progress import LITTLE, MUCH
 from loopguard_lg.reading import Reader
 from loopguard_lg.steps import Compaction, Event, Human, Turn, clip
@@ -115,7 +115,7 @@ class History:
             rows=self.rows,
             turns=grow_turns(self.turns, entry),
             seen=self.seen,
-            known=self.known,
+            known=_compacted(self.known, event),
             progress=kind in (HUMAN, REPORT),
             agent=self.agent,
         )
@@ -159,6 +159,13 @@ class History:
             gain == MUCH and i > after and kind == CALLS
             for i, gain, kind in zip(turns.i, turns.gain, turns.kind, strict=True)
         )
+
+
+def _compacted(known: Known, event: Event) -> Known:
+    """The last known values after an event that is no turn."""
+    if not isinstance(event, Compaction):
+        return known
+    return known._replace(context=event.tokens or 0, output=0, added=0)
 
 
 def _other(event: Event) -> tuple[int, str]:
@@ -206,12 +213,13 @@ def _note_turn(known: Known, turn: Turn) -> Known:
     """The last known values after a turn, as far as its calls don't matter."""
     t = turn.t or known.t
     tokens = turn.tokens.input if turn.tokens else 0
-    size = sum(step.result_bytes or len(step.result) for step in turn.steps)
+    output = sum(map(size, turn.steps))
     return Known(
         t,
         t - known.t,
         tokens or known.context,
-        known.output + size,
+        known.output + output,
+        output,
         0 if turn.steps else _chant(turn.text),
         known.done,
         known.checks,

@@ -112,7 +112,7 @@ class Reader:
         if after is None:
             return 0, False
         return short(
-            clip(f"{use.path}\0{after}").encode("utf-8", "surrogatepass")
+            f"{use.path}\0{clip(after)}".encode("utf-8", "surrogatepass")
         ), False
 
     def covers(self, step: Step, use: Use) -> int:

@@ -53,7 +53,8 @@ _VERBS = _table(
     write="write edit update create delete remove insert replace apply patch add set"
     " put post send book cancel save upload move rename commit push pay purchase buy"
     " modify exchange return append undo submit publish merge assign close register"
-    " schedule approve refund charge order place deploy restart install start stop kill drop",
+    " schedule approve refund charge order place deploy restart install start"
+    " stop kill drop",
     check="test lint verify validate compile build typecheck assert",
 )
 _POLLED = words(

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from loopguard_lg.commands import Use
-from loopguard_lg.steps import Step
+from loopguard_lg.steps import Step, clip
 
 _TEST_PATH = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__|testing)/|(?:^|/)test_[^/]*$|[._-](?:test|spec)s?"
@@ -52,7 +52,7 @@ def weakens(step: Step, use: Use) -> bool:
         return True
     new = argument(step.args, _NEW)
     old = argument(step.args, _OLD)
-    return new is not None and old is not None and _softer(old, new)
+    return new is not None and old is not None and _softer(clip(old), clip(new))
 
 
 def _command_weakens(command: str, use: Use) -> bool:

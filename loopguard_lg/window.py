@@ -162,7 +162,8 @@ class Known(NamedTuple):
         t: Seconds at the newest turn, 0 where unknown.
         gap: Seconds between the newest two turns.
         context: Input tokens of the newest model call.
-        output: Characters of all results so far.
+        output: Bytes of all results since the newest compaction.
+        added: How many of them the newest turn added.
         chant: How often the newest reply says one sentence.
         done: Items of the plan ticked off.
         checks: Pairs of a check's digest and the fewest failures it counted, flat.
@@ -172,6 +173,7 @@ class Known(NamedTuple):
     gap: float = 0.0
     context: int = 0
     output: int = 0
+    added: int = 0
     chant: int = 0
     done: int = 0
     checks: list[int] = []

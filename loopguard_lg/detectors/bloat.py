@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopguard_lg.detectors.base import fence, require
+from loopguard_lg.detectors.base import fence, report, require
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, COMPACTION, History
 
@@ -16,38 +16,48 @@ class Bloat:
 
     Attributes:
         tokens: Input tokens of one model call that are too many.
-        chars: Characters of all tool results together that are too many.
+        output: Bytes of tool results since the last compaction that are too many; told
+            when they are passed, and each time as many have been added.
         compactions: So many with at most one turn of calls between make a finding.
         shadow: Only tell.
     """
 
     kind: ClassVar[str] = "bloat"
     tokens: int = 400_000
-    chars: int = 1_000_000
+    output: int = 1_000_000
     compactions: int = 3
     shadow: bool = False
 
     def __post_init__(self) -> None:
-        require(self, tokens=1, chars=1, compactions=2)
+        require(self, tokens=1, output=1, compactions=2)
 
     def observe(self, history: History) -> Finding | None:
         """The growth to which the newest event adds."""
-        if not history.turns.i:
-            return None
-        if history.kind == COMPACTION:
-            return self._thrash(history)
-        if not history.now:
-            return None
+        if history.now:
+            return self._size(history)
+        return self._thrash(history) if history.kind == COMPACTION else None
+
+    def _size(self, history: History) -> Finding | None:
+        """Sizes beyond their limits."""
         known = history.known
         if known.context > self.tokens:
-            return self._found(
-                (history.i,), known.context, self.tokens, "tokens in the context"
-            )
-        if known.output > self.chars:
-            return self._found(
-                (history.i,), known.output, self.chars, "characters of tool output"
-            )
+            return self._found(history, known.context, self.tokens, "context tokens")
+        before = known.output - known.added
+        if known.output // self.output > before // self.output:
+            what = "bytes of tool output since the last compaction"
+            return self._found(history, known.output, self.output, what)
         return None
+
+    def _found(self, history: History, count: int, limit: int, what: str) -> Finding:
+        return Finding(
+            kind=self.kind,
+            steps=(history.i,),
+            count=count,
+            threshold=limit,
+            detail=f"{count:,} {what} are more than {limit:,}",
+            key=1,
+            again=10,
+        )
 
     def _thrash(self, history: History) -> Finding | None:
         """Compactions right after each other."""
@@ -63,28 +73,5 @@ class Bloat:
                 between = 0
             else:
                 between += turns.kind[k] == CALLS
-        if len(found) < self.compactions:
-            return None
-        return Finding(
-            kind=self.kind,
-            steps=tuple(found),
-            count=len(found),
-            threshold=self.compactions,
-            detail=f"the context was compacted {len(found)} times and no work was done "
-            "between",
-            key=2,
-        )
-
-    def _found(
-        self, steps: tuple[int, ...], count: int, limit: int, what: str
-    ) -> Finding:
-        """A finding of size."""
-        return Finding(
-            kind=self.kind,
-            steps=steps,
-            count=count,
-            threshold=limit,
-            detail=f"{count:,} {what}",
-            key=1,
-            again=10,
-        )
+        detail = "the context was compacted {n} times and no work was done between"
+        return report(self, found, self.compactions, detail, key=2)

@@ -95,8 +95,8 @@ class Oscillation:
             steps=(at[0], *at[period:]),
             count=len(at) // period,
             threshold=self.laps,
-            detail=f"the same {period} steps came {len(at) // period} times in turn with "
-            f"unchanged results, the last one {name_of(seen)}",
+            detail=f"the same {period} steps came {len(at) // period} times in turn "
+            f"with unchanged results, the last one {name_of(seen)}",
             key=min(held),
             tool=seen.tool,
             holds=tuple(dict.fromkeys(held)),

@@ -431,7 +431,7 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         [
             does(
                 "create_event",
-                "Error invoking tool: 1 validation error for Event\nstart\n  field required",
+                "Error invoking tool: 1 validation error for Event\nfield required",
                 error=True,
                 title=f"Review {n}",
             )
@@ -458,7 +458,7 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         [
             does(
                 "task",
-                "I could not find the file in the repository, so I stopped. "
+                "I could not find the file in the repository. "
                 "The folder is empty and nothing in it was readable.",
                 subagent_type="coder",
                 description="Find the config file",
