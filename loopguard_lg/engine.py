@@ -284,6 +284,8 @@ def _pairs(policy: Policy, turn: Turn, history: History) -> Iterable[tuple[Step,
     """The steps with what was seen of them; equal calls of a batch are seen as one."""
     if len(turn.steps) == len(history.now):
         return zip(turn.steps, history.now, strict=True)
+    if not history.now:  # the turn could not be read
+        return ()
     seen = {one.call: one for one in history.now}
     calls = [call_digest(step.tool, step.args, policy.tools) for step in turn.steps]
     return [

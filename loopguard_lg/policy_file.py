@@ -155,12 +155,9 @@ def _ladder(value: Any, base: Policy) -> Ladder:
 def _with_rung(
     rungs: list[Rung], kind: type[Reflect] | type[Escalate], value: Any, where: str
 ) -> list[Rung]:
-    """The rungs with these settings for one kind, which is added if it is missing."""
+    """The rungs with these settings for those of one kind, or without them."""
     if value is False:
         return [rung for rung in rungs if not isinstance(rung, kind)]
-    if not any(isinstance(rung, kind) for rung in rungs):
-        at = 0 if kind is Reflect else len(rungs) - 1
-        rungs = [*rungs[:at], kind(), *rungs[at:]]
     return [
         _changed(rung, value, where) if isinstance(rung, kind) else rung
         for rung in rungs

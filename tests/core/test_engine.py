@@ -9,15 +9,16 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from loopguard_lg import Budget, Policy, Repeat, Verdict, decide
+from loopguard_lg import Budget, Policy, Repeat, decide
+from loopguard_lg.engine import standing
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History
 from loopguard_lg.ladder import AskUser, Escalate, Ladder
-from loopguard_lg.memory import Memory, fresh
-from loopguard_lg.steps import Compaction, Event, Human, Progress, Step, Tokens, Turn
+from loopguard_lg.memory import Memory
+from loopguard_lg.steps import Compaction, Event, Human, Progress, Step, Turn
 
 from . import wild
-from .wild import call
+from .wild import actions, call, fresh_reads, last, run
 
 PLAIN = Policy()
 EMPTY = call("[]", query="x")
@@ -58,37 +59,6 @@ def says_yes(turn: Turn) -> bool:
 def says_nothing(turn: Turn) -> bool:
     """A signal that fails."""
     raise KeyError("missing")
-
-
-def run(
-    *events: Event, policy: Policy = PLAIN, memory: Memory | None = None
-) -> tuple[list[Verdict], Memory]:
-    """The verdicts on these events, and the memory after them."""
-    verdicts = []
-    memory = memory or {}
-    for event in events:
-        verdict, memory = decide(policy, memory, event)
-        verdicts.append(verdict)
-    return verdicts, memory
-
-
-def last(*events: Event, policy: Policy = PLAIN) -> Verdict:
-    """The verdict on the last of these events."""
-    return run(*events, policy=policy)[0][-1]
-
-
-def actions(*events: Event, policy: Policy = PLAIN) -> list[str]:
-    """What is to be done after each of these events."""
-    return [verdict.action for verdict in run(*events, policy=policy)[0]]
-
-
-def fresh_reads(count: int) -> list[Turn]:
-    """Reads that each bring something new."""
-    words = ["amber", "birch", "cedar", "dove", "elm", "fern"]
-    return [
-        call(f"{w} is {w[::-1]}\nand more of {w}", "read_file", path=f"{w}.txt")
-        for w in words[:count]
-    ]
 
 
 @settings(max_examples=60)
@@ -291,71 +261,6 @@ def test_a_call_that_a_budget_refused_is_no_trigger() -> None:
     assert actions(*[EMPTY] * 3, other)[-1] == "continue"
 
 
-@pytest.mark.parametrize("scope", ["run", "thread"])
-def test_a_budget_that_is_out_ends_the_run(scope: Any) -> None:
-    """From the turn on that used it up, with what and how much."""
-    policy = Policy(budget=Budget(steps=2, scope=scope))
-
-    verdicts, _ = run(*fresh_reads(2), policy=policy)
-
-    assert [v.action for v in verdicts] == ["continue", "exit"]
-    assert verdicts[1].exceeded is not None
-    assert (verdicts[1].exceeded.limit, verdicts[1].exceeded.spent) == ("steps", 2)
-
-
-@pytest.mark.parametrize(
-    ("scope", "answer", "out"),
-    [
-        ("run", False, False),
-        ("run", True, True),
-        ("thread", False, True),
-        ("thread", True, True),
-    ],
-)
-def test_only_a_new_word_begins_a_run_afresh(
-    scope: Any, answer: bool, out: bool
-) -> None:
-    """An answer goes on with the run; a thread's budget spans its runs."""
-    policy = Policy(budget=Budget(steps=2, scope=scope))
-
-    verdict = last(*fresh_reads(2), Human(answer=answer), policy=policy)
-
-    assert (verdict.exceeded is not None) == out
-
-
-def test_a_limit_warns_once_and_again_in_the_next_run() -> None:
-    """When its share is passed, not at every turn after that."""
-    policy = Policy(budget=Budget(steps=6, warn=0.5))
-    reads = fresh_reads(4)
-
-    verdicts, _ = run(*reads, WORD, *reads, policy=policy)
-
-    warned = [n for n, verdict in enumerate(verdicts) if verdict.warnings]
-    assert warned == [2, 7]
-    assert verdicts[2].warnings == ("run:steps",)
-
-
-def test_a_thread_s_limit_warns_once() -> None:
-    """A new word does not bring the warning again."""
-    policy = Policy(budget=Budget(steps=9, warn=0.5, scope="thread"))
-    reads = fresh_reads(5)
-
-    verdicts, _ = run(*reads, WORD, *reads, policy=policy)
-
-    assert sum(bool(verdict.warnings) for verdict in verdicts) == 1
-
-
-def test_usage_is_charged_when_everything_else_fails() -> None:
-    """Budgets hold also where nothing can be detected."""
-    policy = Policy(detectors=[Broken()], budget=Budget(total_tokens=10))
-    turn = replace(EMPTY, tokens=Tokens(input=9, output=2))
-
-    verdict, memory = decide(policy, {**fresh(), "history": {"i": "?"}}, turn)
-
-    assert verdict.exceeded is not None
-    assert memory["used"]["thread"]["tool_calls"] == 1
-
-
 def test_a_broken_history_is_replaced() -> None:
     """The fault is told once, and detection goes on."""
     _, memory = run(*[EMPTY] * 2)
@@ -365,6 +270,30 @@ def test_a_broken_history_is_replaced() -> None:
     assert [fault[0] for fault in verdicts[0].faults] == ["history"]
     assert verdicts[1].faults == ()
     assert verdicts[-1].action == "reflect"
+
+
+def test_a_turn_that_cannot_be_read_is_left_out() -> None:
+    """What breaks the contract costs its own turn; it is charged, and named."""
+    broken: Any = Step(tool="search", result=None)  # type: ignore[arg-type]
+
+    verdicts, memory = run(EMPTY, Turn(steps=(broken,)), EMPTY, EMPTY)
+
+    assert verdicts[1].faults[0][0] == "history"
+    assert memory["used"]["run"]["tool_calls"] == 4
+    assert verdicts[-1].action == "reflect"
+
+
+def test_a_trigger_that_was_not_acted_on_still_stands() -> None:
+    """And a budget that is out stays out."""
+    _, looped = run(*[EMPTY] * 4)
+    policy = Policy(budget=Budget(steps=1))
+    _, spent = run(EMPTY, policy=policy)
+
+    due = standing(PLAIN, looped, due=True)
+    assert (due.action, due.rung) == ("escalate", 2)
+    assert due.finding is not None
+    assert standing(PLAIN, looped, due=False).action == "continue"
+    assert standing(policy, spent, due=False).action == "exit"
 
 
 def test_a_recording_s_own_numbers_are_used() -> None:

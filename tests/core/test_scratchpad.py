@@ -269,6 +269,7 @@ def test_a_scratchpad_loads_as_it_was(pad: Pad) -> None:
         {"facts": [5, None]},
         {"writes": [["a"], "b"]},
         {"later": [1]},
+        {"facts": ["\ud800" * 9_999]},
     ],
 )
 def test_what_has_another_shape_is_left_out(broken: Any) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from loopguard_lg import Policy, Verdict, decide
+from loopguard_lg.memory import Memory
 from loopguard_lg.steps import (
     Compaction,
     Event,
@@ -18,6 +20,8 @@ from loopguard_lg.steps import (
     Tokens,
     Turn,
 )
+
+DEFAULTS = Policy()
 
 TOOLS = [
     "search",
@@ -138,3 +142,34 @@ def foreign_run(turns: int) -> Iterator[Event]:
         text = "".join(letters) * 4
         step = Step(tool=text[:64], args={text[:30]: text}, result="\n".join(letters))
         yield Turn(text=text, steps=(step,), agent=text[:40])
+
+
+def run(
+    *events: Event, policy: Policy = DEFAULTS, memory: Memory | None = None
+) -> tuple[list[Verdict], Memory]:
+    """The verdicts on these events, and the memory after them."""
+    verdicts = []
+    memory = memory or {}
+    for event in events:
+        verdict, memory = decide(policy, memory, event)
+        verdicts.append(verdict)
+    return verdicts, memory
+
+
+def last(*events: Event, policy: Policy = DEFAULTS) -> Verdict:
+    """The verdict on the last of these events."""
+    return run(*events, policy=policy)[0][-1]
+
+
+def actions(*events: Event, policy: Policy = DEFAULTS) -> list[str]:
+    """What is to be done after each of these events."""
+    return [verdict.action for verdict in run(*events, policy=policy)[0]]
+
+
+def fresh_reads(count: int) -> list[Turn]:
+    """Reads that each bring something new."""
+    words = ["amber", "birch", "cedar", "dove", "elm", "fern"]
+    return [
+        call(f"{w} is {w[::-1]}\nand more of {w}", "read_file", path=f"{w}.txt")
+        for w in words[:count]
+    ]
