@@ -15,6 +15,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import CachePolicy
 
 from loopguard_lg.adapters.exits import KEY
+from loopguard_lg.adapters.graph_coverage import coverage
 from loopguard_lg.adapters.graph_nodes import Around, ModelNode, Node
 from loopguard_lg.adapters.graph_own import AskedOn, Own, Way
 from loopguard_lg.adapters.graph_site import (
@@ -39,6 +40,8 @@ from loopguard_lg.adapters.session import Guard
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import Observer
 from loopguard_lg.policy import Policy
+
+__all__ = ["coverage", "guard_graph"]
 
 Builder: TypeAlias = StateGraph[Any, Any, Any, Any]
 

@@ -161,8 +161,9 @@ class Node:
     def work(self, given: Any, config: RunnableConfig) -> Work:
         """Run it, charge what it spent, and check where its commands go."""
         state, sent = opened(given)
-        if self.joins and self.site.diversion(state, config, [self.name]):
-            return None
+        to = self.site.diversion(state, config, [self.name]) if self.joins else None
+        if to is not None:
+            return self.site.sent_to(state, self.name, to) if self.ends else None
         started = self.site.clock()
         with ledger(self.site.guard.policy.prices) as entry:
             out = yield Run(self.inner, self.given(state, sent))
@@ -253,7 +254,6 @@ class ModelNode(Node):
         look = site.look(state, config, node=self.name)
         if look.due != (ESCALATE if self.is_stronger else None):
             return site.sent_to(state, self.name, look.due or site.model)
-        site.tell(look)
         look = self._noted(look)
         view = shown(look.plan, look.scene, look.scene.model)
         if view is not look.scene.seen:
@@ -262,6 +262,7 @@ class ModelNode(Node):
         started = site.clock()
         out = yield Run(self._runnable(look.plan.memory), self.given(state, sent))
         seconds = site.clock() - started
+        site.tell(look)  # not before: a node that is retried looks again
         kept = rewritten(out, site.key, lambda found: _without(found, view))
         update = self._update(state, look, kept, seconds)
         return self.done(state, config, kept, **update)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -20,6 +21,12 @@ class Reporting(MessagesState):
     """A state with room for the exit report."""
 
     loopguard_exit: dict[str, Any] | None
+
+
+class Shared(Reporting):
+    """A state to which several nodes add."""
+
+    seen: Annotated[list[str], operator.add]
 
 
 def agent_of(model: ScriptedModel) -> Callable[[MessagesState], dict[str, Any]]:

@@ -1,0 +1,121 @@
+"""Which parts of a graph are really guarded, and which are not and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from langgraph.graph import END, StateGraph
+from langgraph.pregel import Pregel
+
+from loopguard_lg.adapters.graph_nodes import Around
+from loopguard_lg.adapters.graph_own import Way
+
+Builder = StateGraph[Any, Any, Any, Any]
+
+_END = "the run is over there: nothing is checked"
+_JOIN = (
+    "LangGraph can't lead a join elsewhere: its target does nothing when a budget is "
+    "out, and leads on to the exit"
+)
+_HANDLER = "an error handler runs as it is: what it spends is not counted"
+_BARE = "guard_graph was not applied"
+_INSIDE = "what happens inside is counted, not guarded: guard that graph by itself"
+_UNKNOWN = "its tools are not known: their defaults and roles are not used"
+
+
+def coverage(graph: Any) -> dict[str, Any]:
+    """What the guard sees of a graph, as plain data.
+
+    Args:
+        graph: A `StateGraph`, or what its `compile()` returned.
+
+    Returns:
+        `{"nodes": {name: "model" | "tools" | "node" | "guard" | None},
+        "edges": [{"from", "to", "kind", "guarded"}, ...],
+        "tools": [name, ...], "open": [{"what", "why"}, ...]}`. A node that is `None`
+        is not guarded; `to` is `None` where a condition does not say where it leads;
+        `open` lists what is not guarded, or not fully.
+    """
+    builder: Builder = getattr(graph, "builder", graph)
+    edges = [*_plain(builder), *_conditions(builder), *_joins(builder)]
+    nodes = {name: _role(spec.runnable) for name, spec in builder.nodes.items()}
+    return {
+        "nodes": nodes,
+        "edges": edges,
+        "tools": sorted({name for r in _runnables(builder) for name in _tools(r)}),
+        "open": [*_open_nodes(builder), *_open_edges(edges)],
+    }
+
+
+def _role(runnable: Any) -> str | None:
+    return runnable.role if isinstance(runnable, Around) else None
+
+
+def _runnables(builder: Builder) -> Iterator[Any]:
+    for spec in builder.nodes.values():
+        yield spec.runnable
+
+
+def _tools(runnable: Any) -> list[str]:
+    found = getattr(runnable, "tools_by_name", None)
+    guarded = _role(runnable) == "tools" and isinstance(found, Mapping)
+    return list(found or ()) if guarded else []
+
+
+def _edge(start: str, end: str | None, kind: str, guarded: bool) -> dict[str, Any]:
+    return {"from": start, "to": end, "kind": kind, "guarded": guarded}
+
+
+def _plain(builder: Builder) -> Iterator[dict[str, Any]]:
+    for start, end in sorted(builder.edges):
+        yield _edge(start, end, "static", False)
+
+
+def _conditions(builder: Builder) -> Iterator[dict[str, Any]]:
+    for start, branches in builder.branches.items():
+        for branch in branches.values():
+            yield from _branch(start, branch)
+
+
+def _branch(start: str, branch: Any) -> Iterator[dict[str, Any]]:
+    way = branch.path
+    if not isinstance(way, Way):
+        ends, kind = branch.ends, "conditional"
+    else:
+        ends, kind = way.targets, "static" if way.path is None else "conditional"
+    for end in dict.fromkeys(ends.values()) if ends is not None else (None,):
+        yield _edge(start, end, kind, isinstance(way, Way) and end != END)
+
+
+def _joins(builder: Builder) -> Iterator[dict[str, Any]]:
+    for starts, end in sorted(builder.waiting_edges):
+        for start in starts:
+            yield _edge(start, end, "join", False)
+
+
+def _open_nodes(builder: Builder) -> Iterator[dict[str, str]]:
+    for name, spec in builder.nodes.items():
+        why = _why_open(spec)
+        if why:
+            yield {"what": name, "why": why}
+
+
+def _why_open(spec: Any) -> str | None:
+    runnable = spec.runnable
+    if spec.is_error_handler:
+        return _HANDLER
+    if not isinstance(runnable, Around):
+        return _BARE
+    if isinstance(runnable.inner, Pregel):
+        return _INSIDE
+    unknown = runnable.role == "tools" and not _tools(runnable)
+    return _UNKNOWN if unknown else None
+
+
+def _open_edges(edges: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
+    for edge in edges:
+        if not edge["guarded"]:
+            why = _JOIN if edge["kind"] == "join" else _BARE
+            why = _END if edge["to"] == END else why
+            yield {"what": f"{edge['from']} -> {edge['to']}", "why": why}
