@@ -114,7 +114,7 @@ def test_a_stronger_model_needs_no_ladder(tmp_path: Path) -> None:
         ('ladder = "reflect"', "ladder: give a list of rungs"),
         ('ladder = ["nudge"]', "ladder: 'nudge' is no rung: there are reflect, "),
         ('ladder = ["reflect"]', "the last rung"),
-        ('[tools.x]\nrole = "browse"', "tools.x.role='browse': there are read, "),
+        ('[tools.x]\nrole = "browse"', "role='browse': give one of read, "),
         ('preset = "brisk"', "preset 'brisk' is not known"),
         ("progress = []", "progress: functions can only be given in Python"),
         ("observe = true", "policy has no setting 'observe'"),
