@@ -185,7 +185,9 @@ class Exceeded:
 
     def __str__(self) -> str:
         spent, allowed = (f"{n:.6g}" for n in (self.spent, self.allowed))
-        return f"the {self.scope}'s budget of {allowed} {self.limit} is used ({spent})"
+        tool = self.limit.partition("tool:")[2]
+        what = f"calls of `{tool}`" if tool else self.limit.replace("_", " ")
+        return f"the {self.scope}'s budget of {allowed} {what} is used ({spent})"
 
 
 def model_spend(turn: Turn) -> Used:

@@ -139,11 +139,19 @@ def test_a_tool_s_limit_ends_no_run() -> None:
     assert out(budget, **{"tool:search": 2}) is None
 
 
-def test_what_is_out_reads_as_a_sentence() -> None:
+@pytest.mark.parametrize(
+    ("limit", "what"),
+    [
+        ("usd", "usd"),
+        ("tool_calls", "tool calls"),
+        ("tool:search", "calls of `search`"),
+    ],
+)
+def test_what_is_out_reads_as_a_sentence(limit: str, what: str) -> None:
     """The text is short, and the same whatever the numbers' types."""
-    exceeded = Exceeded(limit="usd", spent=2.0000001, allowed=2, scope="run")
+    exceeded = Exceeded(limit=limit, spent=2.0000001, allowed=2, scope="run")
 
-    assert str(exceeded) == "the run's budget of 2 usd is used (2)"
+    assert str(exceeded) == f"the run's budget of 2 {what} is used (2)"
 
 
 def refusals(budget: Budget, calls: list[str], spent: Used) -> list[bool]:
