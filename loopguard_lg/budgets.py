@@ -185,9 +185,14 @@ class Exceeded:
 
     def __str__(self) -> str:
         spent, allowed = (f"{n:.6g}" for n in (self.spent, self.allowed))
-        tool = self.limit.partition("tool:")[2]
-        what = f"calls of `{tool}`" if tool else self.limit.replace("_", " ")
+        what = in_words(self.limit)
         return f"the {self.scope}'s budget of {allowed} {what} is used ({spent})"
+
+
+def in_words(limit: str) -> str:
+    """What a limit counts: `tool calls`, or "calls of `search`"."""
+    tool = limit.partition("tool:")[2]
+    return f"calls of `{tool}`" if tool else limit.replace("_", " ")
 
 
 def model_spend(turn: Turn) -> Used:

@@ -81,6 +81,11 @@ class Policy:
         if name not in _PRESETS:
             known = ", ".join(sorted(_PRESETS))
             raise PolicyError(f"preset {name!r} is not known: choose one of {known}")
+        if stronger_model is not None and "ladder" in settings:
+            raise PolicyError(
+                f"stronger_model={stronger_model!r}: a ladder is given, too; name the "
+                "model in its Escalate(model=...)"
+            )
         base = {**_PRESETS[name](stronger_model), **settings}
         return cls().replace(**base)
 

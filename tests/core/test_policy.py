@@ -177,6 +177,12 @@ def test_settings_of_your_own_win_over_a_preset() -> None:
     assert isinstance(policy.ladder.rungs[-1], AskUser)
 
 
+def test_a_model_and_a_ladder_are_not_given_both() -> None:
+    """One of them would be ignored."""
+    with pytest.raises(PolicyError, match="stronger_model='strong': a ladder is given"):
+        Policy.preset("coding", stronger_model="strong", ladder=Ladder(GiveUp()))
+
+
 @pytest.mark.parametrize("name", ["codng", "", None, 5])
 def test_an_unknown_preset_is_refused(name: Any) -> None:
     """The error lists those that there are."""
