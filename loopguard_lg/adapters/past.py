@@ -62,6 +62,7 @@ class Scene:
         named_later: The model's name is not known before its first reply.
         beside: What was spent beside the model's turns since the last look, by scope.
         made: Ids of human messages that are no person's words.
+        shared: Other agents reply in the same messages.
     """
 
     messages: Sequence[BaseMessage]
@@ -75,6 +76,7 @@ class Scene:
     named_later: bool = False
     beside: Mapping[str, Used] = field(default_factory=dict)
     made: Collection[str] = ()
+    shared: bool = False
 
 
 def with_host(memory: Memory, **changes: Any) -> Memory:
@@ -145,7 +147,7 @@ def since(
     host = memory["host"]
     events: list[Event] = []
     noted: dict[str, Any] = {"open": None, "due": None, "first": first(scene)}
-    word = newest_word(scene.messages, scene.made)
+    word = newest_word(scene.messages, scene.made, through=scene.shared)
     fresh = word is not None and word.id != host.get("word")
     if "first" not in host:  # the thread may be older than the guard
         noted["untidy"] = answered(scene.messages) != [*scene.messages]
@@ -164,8 +166,8 @@ def since(
 def _closed(
     opened: Mapping[str, Any], scene: Scene, agent: str
 ) -> tuple[list[Event], dict[str, Any]]:
-    reply, results = newest_reply(scene.messages)
-    if reply is None or (opened.get("id") and reply.id != opened["id"]):
+    reply, results = newest_reply(scene.messages, opened.get("id"))
+    if reply is None:
         return [Turn(agent=agent, **unpacked(opened))], {"untidy": True}
     pairs = pair(reply, results)
     noted = _left(pairs)
@@ -224,6 +226,14 @@ def marked_good(memory: Memory, i: int, messages: Sequence[BaseMessage]) -> Memo
     return with_host(memory, good=good[-_GOOD:])
 
 
+def hidden_of(host: Mapping[str, Any]) -> list[Any]:
+    """The ranges that are out of view, as far as they are well formed."""
+    ranges = host.get("hidden")
+    if not isinstance(ranges, list):
+        return []
+    return [one for one in ranges if isinstance(one, list) and len(one) == 3]
+
+
 def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory, str]:
     """The memory with the turns since the last good point out of view, and the note.
 
@@ -235,6 +245,6 @@ def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory,
     ]
     start = good[-1][1] if good else memory["host"].get("word")
     text = prompts.rollback(finding, memory["pad"], list(scene.tools), _NOTE_BYTES)
-    older = [[a, b, prompts.left_out()] for a, b, _ in memory["host"].get("hidden", [])]
+    older = [[a, b, prompts.left_out()] for a, b, _ in hidden_of(memory["host"])]
     hidden = [*older, [start, scene.messages[-1].id, text]]
     return with_host(memory, good=good, hidden=hidden[-_HIDDEN:]), text

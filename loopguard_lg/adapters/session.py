@@ -375,8 +375,9 @@ def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
     """
     host = plan.memory["host"]
     messages = scene.seen
-    if host.get("hidden"):
-        messages = view.without(messages, host["hidden"])
+    hidden = past.hidden_of(host)
+    if hidden:
+        messages = view.without(messages, hidden)
     if host.get("untidy"):
         messages = view.answered(messages)
     if host.get("switched"):
