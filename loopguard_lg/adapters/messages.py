@@ -46,16 +46,23 @@ def note(text: str) -> HumanMessage:
 
 
 def newest_word(
-    messages: Sequence[BaseMessage], made: Collection[str] = ()
+    messages: Sequence[BaseMessage],
+    made: Collection[str] = (),
+    *,
+    through: bool = False,
 ) -> HumanMessage | None:
     """What a person said after the newest reply of the model, if anything.
 
     Notes of the guard, and what other middlewares put in a person's place (a summary
-    of a compacted past, a grader's remarks), are no words of a person's; nor are the
-    messages whose ids are in `made`.
+    of a compacted past, a grader's remarks), are no words of a person's.
+
+    Args:
+        messages: The messages of the state.
+        made: Ids of other messages that are no words of a person's.
+        through: Look behind replies too, as they may be other agents'.
     """
     for message in reversed(messages):
-        if isinstance(message, AIMessage):
+        if isinstance(message, AIMessage) and not through:
             return None
         if is_word(message) and message.id not in made:
             return message
@@ -72,14 +79,19 @@ def _made(message: HumanMessage) -> bool:
 
 
 def newest_reply(
-    messages: Sequence[BaseMessage],
+    messages: Sequence[BaseMessage], id_: str | None = None
 ) -> tuple[AIMessage | None, list[ToolMessage]]:
-    """The newest reply of the model, and the results that follow it in order."""
+    """The newest reply of the model, and the results that follow it in order.
+
+    With `id_` it is the reply of that id, whatever other agents said after it.
+    """
     results: list[ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, AIMessage):
-            return message, results[::-1]
-        if isinstance(message, ToolMessage):
+            if id_ is None or message.id == id_:
+                return message, results[::-1]
+            results = []
+        elif isinstance(message, ToolMessage):
             results.append(message)
     return None, []
 
