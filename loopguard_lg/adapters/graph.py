@@ -30,6 +30,7 @@ from loopguard_lg.adapters.graph_site import (
 from loopguard_lg.adapters.graph_state import (
     OWN,
     Shape,
+    opened,
     reducer,
     shape,
     wide,
@@ -269,7 +270,12 @@ def _keyed(policy: CachePolicy[Any] | None, reads: Shape) -> CachePolicy[Any] | 
     if policy is None:
         return None
     key = policy.key_func
-    return replace(policy, key_func=lambda state: key(reads.of(state)))
+
+    def key_of(given: Any) -> Any:
+        state, sent = opened(given)
+        return key(reads.of(state) if sent is None else sent)
+
+    return replace(policy, key_func=key_of)
 
 
 def _tools_of(builder: Builder, name: str) -> list[BaseTool]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config
 
@@ -28,6 +28,7 @@ from loopguard_lg.adapters.graph_state import (
     enclosed,
     gotos,
     leaves_graph,
+    minus,
     names,
     opened,
     rerouted,
@@ -37,9 +38,11 @@ from loopguard_lg.adapters.graph_state import (
     written,
 )
 from loopguard_lg.adapters.ledger import Ledger, ledger
-from loopguard_lg.adapters.messages import is_word, newest_reply
+from loopguard_lg.adapters.messages import is_word, newest_reply, tokens_of
 from loopguard_lg.adapters.session import shown
 from loopguard_lg.memory import Memory, write
+from loopguard_lg.steps import Tokens
+from loopguard_lg.telemetry import prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,7 @@ class Node:
         """
         if leaves_graph(out):
             return out
-        out, said = self._marked(out, config)
+        out, said = self._marked(state, config, out)
         if spend or said:
             update[BESIDE] = {
                 "word": self.site.word(state),
@@ -199,13 +202,23 @@ class Node:
             }
         return self._checked(state, config, with_update(out, update))
 
-    def _marked(self, out: Any, config: RunnableConfig) -> tuple[Any, list[str]]:
+    def _marked(
+        self, state: State, config: RunnableConfig, out: Any
+    ) -> tuple[Any, list[str]]:
         """The output with ids for human messages that no person wrote, and those."""
-        key = self.site.key
-        if is_answered(config) or not any(map(is_word, written(out, key))):
+        key, old = self.site.key, state.get(self.site.key) or []
+        known = {message.id for message in self.site.messages(state)}
+
+        def is_new(message: BaseMessage) -> bool:
+            there = message.id in known or any(message is m for m in old)
+            return is_word(message) and not there
+
+        if is_answered(config) or not any(map(is_new, written(out, key))):
             return out, []
-        out = rewritten(out, key, lambda found: [_named(m) for m in found])
-        return out, [m.id for m in written(out, key) if is_word(m) and m.id]
+        out = rewritten(
+            out, key, lambda found: [_named(m) if is_new(m) else m for m in found]
+        )
+        return out, [m.id for m in written(out, key) if is_new(m) and m.id]
 
     def _checked(self, state: State, config: RunnableConfig, out: Any) -> Any:
         targets = gotos(out)
@@ -260,12 +273,30 @@ class ModelNode(Node):
             sent = _viewed(sent, site.key, view)
             state = {**state, site.key: view}
         started = site.clock()
-        out = yield Run(self._runnable(look.plan.memory), self.given(state, sent))
+        with ledger(site.guard.policy.prices) as entry:
+            out = yield Run(self._runnable(look.plan.memory), self.given(state, sent))
         seconds = site.clock() - started
         site.tell(look)  # not before: a node that is retried looks again
-        kept = rewritten(out, site.key, lambda found: _without(found, view))
-        update = self._update(state, look, kept, seconds)
-        return self.done(state, config, kept, **update)
+        out = rewritten(out, site.key, lambda found: _without(found, view))
+        update = self._update(state, look, out, seconds)
+        reply, _ = newest_reply(written(out, site.key))
+        return self.done(
+            state, config, out, self._beyond(entry, reply, seconds), **update
+        )
+
+    def _beyond(
+        self, entry: Ledger, reply: AIMessage | None, seconds: float
+    ) -> dict[str, float]:
+        """What the node spent beside its reply; all of it where there is none."""
+        if reply is None:
+            return spent(entry, seconds)
+        total, tokens = spent(entry, 0), tokens_of(reply) or Tokens()
+        if total.get("model_calls", 0) < 2:
+            return {}
+        name = reply.response_metadata.get("model_name")
+        cost = prices.cost(name, tokens, self.site.guard.policy.prices)
+        own = {"input_tokens": tokens.input, "output_tokens": tokens.output}
+        return minus(total, {"model_calls": 1, "usd": cost or 0, **own})
 
     def _runnable(self, memory: Memory) -> Runnable[Any, Any]:
         rung = memory["ladder"].get("rung", 0)

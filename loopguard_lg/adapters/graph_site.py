@@ -26,12 +26,13 @@ from loopguard_lg.adapters.graph_state import (
     State,
     add_beside,
     identified,
+    made_by_nodes,
     parts,
     pending,
-    run_word,
     unseen,
     update_of,
 )
+from loopguard_lg.adapters.messages import newest_word
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard, Plan
 from loopguard_lg.hooks import GuardEvent
@@ -133,7 +134,6 @@ class Site:
     ) -> Scene:
         host = memory["host"]
         messages = self.messages(state)
-        beside: Mapping[str, Any] = state.get(BESIDE) or {}
         remaining, step = state.get(REMAINING), step_of(config)
         known = host.get("names", {})
         return Scene(
@@ -146,14 +146,15 @@ class Site:
             resumable=is_resumable(config),
             remaining=None if remaining is None else remaining - ahead,
             step=None if step is None else step + ahead,
-            beside=unseen(beside, host.get("beside"), self.word(state)),
-            made=beside.get("said", ()),
+            beside=unseen(state.get(BESIDE), host.get("beside"), self.word(state)),
+            made=made_by_nodes(state),
+            shared=True,
         )
 
     def word(self, state: State) -> str | None:
         """The id of the human word with which the run began."""
-        made = (state.get(BESIDE) or {}).get("said", ())
-        word = run_word(self.messages(state), made)
+        made = made_by_nodes(state)
+        word = newest_word(self.messages(state), made, through=True)
         return word.id if word is not None else None
 
     def _due(self, plan: Plan) -> str | None:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, NotRequired, TypeAlias, get_type_hints
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
-    HumanMessage,
     convert_to_messages,
 )
 from langgraph.graph import StateGraph
@@ -24,7 +23,7 @@ from typing_extensions import TypedDict
 
 from loopguard_lg import budgets
 from loopguard_lg.adapters.exits import KEY
-from loopguard_lg.adapters.messages import is_word, newest_reply, pair
+from loopguard_lg.adapters.messages import is_word, newest_reply, newest_word, pair
 from loopguard_lg.budgets import Used
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.memory import fold
@@ -81,12 +80,13 @@ def unseen(value: Any, seen: Any, word: str | None) -> dict[str, Used]:
     now: Mapping[str, Any] = value or {}
     before: Mapping[str, Any] = seen or {}
     same_run = before.get("word") == now.get("word")
-    run = _minus(now.get("run", {}), before.get("run", {}) if same_run else {})
-    thread = _minus(now.get("thread", {}), before.get("thread", {}))
+    run = minus(now.get("run", {}), before.get("run", {}) if same_run else {})
+    thread = minus(now.get("thread", {}), before.get("thread", {}))
     return {"run": run if now.get("word") == word else {}, "thread": thread}
 
 
-def _minus(left: Mapping[str, float], right: Mapping[str, float]) -> Used:
+def minus(left: Mapping[str, float], right: Mapping[str, float]) -> Used:
+    """What is in `left` beyond `right`."""
     parts = {name: amount - right.get(name, 0) for name, amount in left.items()}
     return {name: amount for name, amount in parts.items() if amount}
 
@@ -173,7 +173,7 @@ def opened(given: Any) -> tuple[State, Any]:
 def enclosed(send: Send, state: State, key: str) -> Send:
     """A `Send` that carries what the guard needs beside its argument."""
     messages = state.get(key) or []
-    word = run_word(messages, (state.get(BESIDE) or {}).get("said", ()))
+    word = newest_word(messages, made_by_nodes(state), through=True)
     reply, _ = newest_reply(messages)
     return Send(
         send.node,
@@ -185,14 +185,10 @@ def enclosed(send: Send, state: State, key: str) -> Send:
     )
 
 
-def run_word(
-    messages: Sequence[BaseMessage], made: Collection[str] = ()
-) -> HumanMessage | None:
-    """The newest word of a person's: the run began there."""
-    for message in reversed(messages):
-        if is_word(message) and message.id not in made:
-            return message
-    return None
+def made_by_nodes(state: State) -> Collection[str]:
+    """Ids of human messages that nodes wrote."""
+    found: Collection[str] = (state.get(BESIDE) or {}).get("said", ())
+    return found
 
 
 def identified(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
@@ -339,7 +335,9 @@ def names(targets: Sequence[str | Send]) -> set[str]:
 
 def is_left(messages: Sequence[BaseMessage]) -> bool:
     """Whether the guard has ended this run already."""
-    last = messages[-1] if messages else None
-    if not isinstance(last, AIMessage) or last.tool_calls:
-        return False
-    return KEY in last.response_metadata
+    for message in reversed(messages):
+        if is_word(message):
+            return False
+        if isinstance(message, AIMessage) and KEY in message.response_metadata:
+            return not message.tool_calls
+    return False

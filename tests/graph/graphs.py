@@ -11,7 +11,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from loopguard_lg import Budget, Policy, guard_graph
-from loopguard_lg.testing.doubles import ScriptedModel
+from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.middleware.runs import THREAD, TOOLS, Way, ask
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
@@ -37,6 +37,21 @@ def agent_of(model: ScriptedModel) -> Callable[[MessagesState], dict[str, Any]]:
         return {"messages": [bound.invoke(state["messages"])]}
 
     return agent
+
+
+def stubborn(end: str = "hint") -> ScriptedModel:
+    """A model that makes the same fruitless call until it hears of `end`."""
+
+    def reply(messages: list[BaseMessage]) -> Any:
+        heard = any(end in m.text for m in messages if m.name != "loopguard")
+        return "found" if heard else call("search", query="x")
+
+    return ScriptedModel(default=reply)
+
+
+def was_held(calls: list[str]) -> bool:
+    """Whether the fruitless call was executed a few times only."""
+    return set(calls) == {"search x"} and 3 <= len(calls) <= 6
 
 
 def by_hand(state: MessagesState) -> dict[str, Any]:

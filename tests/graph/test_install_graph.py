@@ -31,6 +31,7 @@ from tests.graph.graphs import (
     on,
     react,
     run,
+    stubborn,
 )
 from tests.middleware.runs import (
     THREAD,
@@ -229,7 +230,7 @@ def test_what_langgraph_injects_still_comes_in(way: Way) -> None:
 
 async def test_async_nodes_and_conditions_are_awaited() -> None:
     """A graph of coroutines is guarded as one of functions."""
-    model = ScriptedModel(replies=same(9))
+    model = stubborn()
 
     async def agent(state: Reporting) -> Any:
         return {"messages": [await model.ainvoke(state["messages"])]}
