@@ -195,14 +195,14 @@ def _push_turn(
         what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
         rows = grow_rows(past.rows, now, i)
     else:
-        gain, what, rows = reader.talk(turn.text), said, past.rows
+        gain, what, rows = reader.scale.talk(turn.text), said, past.rows
     entry = (i, CALLS if now else TEXT, what, agent, said, gain)
     return History(
         i=i,
         rows=rows,
         turns=grow_turns(past.turns, entry),
-        seen=reader.seen,
-        known=Known(*known[:-2], reader.done, reader.checks),
+        seen=reader.scale.seen,
+        known=Known(*known[:-2], reader.scale.done, reader.scale.checks),
         now=now,
         progress=gain == MUCH,
         agent=turn.agent,

@@ -17,6 +17,7 @@ from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 
 _TOLD = 16
+_LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +126,14 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
 
     Evidence that an intervention has answered already does not count: it takes
     `finding.again` turns newer than that. A rung reflects on a loop once: where
-    progress has led down and the loop is back, that rung is passed over.
+    progress has led down and the loop is back, that rung is passed over. An escalation
+    starts without held calls, and may make one of the loop's calls once more: what it
+    goes back over is out of its view.
     """
     rung = state.get("rung", 0)
+    needed = max(finding.again, _LOOKS) if _escalates(ladder, rung) else finding.again
     fresh = sum(1 for step in finding.steps if step > state.get("at", -1))
-    if "at" in state and fresh < finding.again:
+    if "at" in state and fresh < needed:
         return None
     last = len(ladder.rungs)
     count = state.get("count", 0) + 1
@@ -138,7 +142,8 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
         up += 1
     on = ladder.at(up)
-    holds = [old for old in state.get("holds", ()) if old not in finding.holds]
+    older = [old for old in state.get("holds", ()) if old not in finding.holds]
+    holds = [*older, *finding.holds][-_TOLD:]
     return {
         "rung": up,
         "key": finding.key,
@@ -146,11 +151,15 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "detail": finding.detail[:200],
         "at": i,
         "told": [*told, finding.key][-_TOLD:],
-        "holds": [*holds, *finding.holds][-_TOLD:],
+        "holds": [] if isinstance(on, Escalate) else holds,
         "left": on.turns if isinstance(on, Escalate) else 0,
         "branch": state.get("branch", 0) + isinstance(on, Escalate),
         "count": count,
     }
+
+
+def _escalates(ladder: Ladder, rung: int) -> bool:
+    return isinstance(ladder.at(rung), Escalate)
 
 
 def settle(state: State, *, progress: bool, acted: bool) -> State:

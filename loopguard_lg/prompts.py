@@ -44,9 +44,9 @@ def reflection(
     """
     head = f"[loop guard] You seem to be going in circles: {_seen(finding)}."
     ask = (
-        "Before the next step: say in one sentence what these results tell you, name "
-        "what you have not tried yet, then take a different action"
-        f"{_suggestion(finding, tools)}."
+        "Say in one sentence what these results tell you. If they answer the task, "
+        "give the final answer now. Otherwise name what you have not tried yet and "
+        f"take a different action{_suggestion(finding, tools)}."
     )
     return _with_notes(pad, tokens * 4, head, ask, _leave(tools))
 
@@ -61,10 +61,10 @@ def rollback(
     """
     head = (
         "[loop guard] The attempts that followed were left out: they went in "
-        f"circles ({_seen(finding)}). Go on from here by another way"
-        f"{_suggestion(finding, tools)}."
+        f"circles ({_seen(finding)}). If what is known answers the task, give the "
+        f"final answer now. Otherwise go on by another way{_suggestion(finding, tools)}."
     )
-    return _with_notes(pad, limit, head, _leave(tools))
+    return _with_notes(pad, limit, head)
 
 
 def left_out() -> str:

@@ -102,6 +102,11 @@ def _verb_role(parts: list[str]) -> Role:
     return "poll" if parts and parts[-1] in ("status", "progress", "log") else "other"
 
 
+def thinks(step: Step) -> bool:
+    """Is this tool for thinking aloud rather than for keeping a plan?"""
+    return "think" in step.tool.lower()
+
+
 def read_use(step: Step, role: Role | None) -> Use:
     """What a call does; `role`: what the policy says, if anything."""
     named, acts = name_role(step.tool)

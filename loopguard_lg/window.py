@@ -70,6 +70,8 @@ class Seen(NamedTuple):
         path: The file it is about.
         state: Digest of that file or of the world after it, 0 where unknown.
         words: Sketch of its words.
+        shape: Digest of the call without the values that it asks for; 0 where the
+            result is more than a short answer.
         gain: What it added: `NOTHING`, `LITTLE` or `MUCH`.
         marks: Bits of `Mark`.
         changed: Did it change the outside world.
@@ -88,6 +90,7 @@ class Seen(NamedTuple):
     path: str
     state: int
     words: int
+    shape: int
     gain: int
     marks: int
     changed: bool | None
@@ -112,6 +115,7 @@ class Seen(NamedTuple):
             self.place,
             self.state,
             self.words,
+            self.shape,
             key_of(self.tool),
             self.gain,
             self.marks,
@@ -135,6 +139,7 @@ class Rows(NamedTuple):
     path: list[int]
     state: list[int]
     words: list[int]
+    shape: list[int]
     tool: list[int]
     gain: list[int]
     marks: list[int]

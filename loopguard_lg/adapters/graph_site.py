@@ -135,6 +135,7 @@ class Site:
         host = memory["host"]
         messages = self.messages(state)
         remaining, step = state.get(REMAINING), step_of(config)
+        in_run = remaining is not None and step is not None  # else it is `update_state`
         known = host.get("names", {})
         return Scene(
             messages=messages,
@@ -144,8 +145,8 @@ class Site:
             named_later=node not in known,
             thread=str(config.get("configurable", {}).get("thread_id") or ""),
             resumable=is_resumable(config),
-            remaining=None if remaining is None else remaining - ahead,
-            step=None if step is None else step + ahead,
+            remaining=remaining - ahead if in_run else None,
+            step=step + ahead if in_run else None,
             beside=unseen(state.get(BESIDE), host.get("beside"), self.word(state)),
             made=made_by_nodes(state),
             shared=True,

@@ -82,6 +82,7 @@ class Churn:
                 for k in history.where("result", seen.result, start)
                 if likeness(rows.words[k], seen.words) >= _LIKE
                 and not rows.marks[k] & Mark.WAITED
+                and (rows.near[k] == seen.near or not _listed(rows.shape[k], seen))
             ),
         )
         if idle(history, turns):
@@ -94,6 +95,11 @@ class Churn:
     ) -> Finding | None:
         key = seen.row(0)[-3]
         return report(self, turns, need, detail, key=key, seen=seen, again=3)
+
+
+def _listed(shape: int, seen: Seen) -> bool:
+    """Is the same asked of another item, with a short answer each time?"""
+    return bool(shape) and shape == seen.shape
 
 
 def _waits(history: History, since: int) -> bool:

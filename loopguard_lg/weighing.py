@@ -1,0 +1,292 @@
+"""What a call added to what was known: nothing, a little, or news.
+
+This decides between work and a loop. New are lines never seen, a state never seen, a new
+file, fewer failing tests than ever, one more item of the plan ticked off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from loopguard_lg.commands import Use
+from loopguard_lg.digests import likeness, units
+from loopguard_lg.progress import LITTLE, MUCH, NOTHING, Outcome, todos_done
+from loopguard_lg.steps import Step, clip
+from loopguard_lg.window import COMPACTION, HUMAN, Mark, key_of
+
+if TYPE_CHECKING:
+    from loopguard_lg.history import History
+
+SLOTS = 480
+"""Lines that are remembered, in pairs; a new one takes the place of the older of two."""
+
+_PAIRS = SLOTS // 2
+
+ANSWER = 40
+"""Bytes of a result up to which it is an answer rather than content."""
+
+
+class Call(NamedTuple):
+    """A call as far as it is read before it is weighed; see `Seen` for most of it.
+
+    Attributes:
+        step: The call itself.
+        use: What it is for.
+        outcome: How it ended.
+        data: Its calm result.
+        call: Its identity.
+        near: The same, less strictly.
+        result: Digest of its result.
+        words: Sketch of its words.
+        shape: Digest of the call without the values that it asks for; 0 where the
+            result is more than a short answer.
+        state: Digest of the state that it left.
+        sure: The state was told, not guessed from what an edit put in place.
+    """
+
+    step: Step
+    use: Use
+    outcome: Outcome
+    data: bytes
+    call: int
+    near: int
+    result: int
+    words: int
+    shape: int
+    state: int
+    sure: bool
+
+
+class Scale:
+    """Weighs the calls of one turn against the past.
+
+    Attributes:
+        seen: The lines seen, those of this turn included.
+        done: Items of the plan ticked off.
+        checks: The fewest failures of each check.
+    """
+
+    def __init__(self, past: History) -> None:
+        self.past = past
+        self.seen = past.seen.copy() or [0] * SLOTS
+        self.done = past.known.done
+        self.checks = past.known.checks.copy()
+
+    def talk(self, text: str) -> int:
+        """What a reply without calls says that was not said before; never more than a
+        little, for words alone move nothing.
+        """
+        parts = units(clip(text).lower().encode("utf-8", "surrogatepass"))
+        if not parts:
+            return LITTLE
+        return LITTLE if self.novelty(parts, 0.25) == MUCH else NOTHING
+
+    def call(self, call: Call) -> int:
+        """What a call added."""
+        fresh = self._fresh(call)
+        outcome, role = call.outcome, call.use.role
+        if call.step.blocked:
+            return NOTHING
+        if outcome.failed and outcome.ok is None:
+            return NOTHING if outcome.error in self.past.rows.error else LITTLE
+        if role == "plan":
+            return self._plan(call.step)
+        if outcome.ok is not None:
+            return self._check(call)
+        if self._repeats(call):
+            return LITTLE if self._forgotten(call.call) else NOTHING
+        if role == "write" and (outcome.formal or not outcome.empty):
+            return self._written(call, fresh)
+        return self._looked(call, fresh)
+
+    def _fresh(self, call: Call) -> int:
+        """What the lines of a result add; a little where all that is new in them is the
+        argument that they repeat.
+        """
+        fresh = self.novelty(units(call.data), 0.25)
+        if fresh == MUCH and len(call.data) <= _ECHOES:
+            rest = _without_echo(call)
+            if rest != call.data and self.novelty(units(rest), 0.25) == NOTHING:
+                return LITTLE
+        return fresh
+
+    def novelty(self, parts: list[int], share: float) -> int:
+        """What lines add to those seen; they count as seen from now on.
+
+        Args:
+            parts: Digests of lines.
+            share: From which share of new ones on it is news.
+        """
+        seen = self.seen
+        new = 0
+        for part in parts:
+            slot, tag = part % _PAIRS * 2, part // _PAIRS & 0xFFFF
+            if seen[slot] == tag:
+                continue
+            new += seen[slot + 1] != tag
+            seen[slot + 1] = seen[slot]
+            seen[slot] = tag
+        if not parts:
+            return LITTLE
+        return MUCH if new >= share * len(parts) else LITTLE if new else NOTHING
+
+    def _repeats(self, call: Call) -> bool:
+        """Did the same call bring the same result within the window?"""
+        rows = self.past.rows
+        return call.call in rows.call and any(
+            c == call.call and r == call.result
+            for c, r in zip(rows.call, rows.result, strict=True)
+        )
+
+    def _forgotten(self, call: int) -> bool:
+        """Was the call last made before a compaction or another word of a person's?
+        Once more is free then.
+        """
+        rows = self.past.rows
+        last = max(i for i, c in zip(rows.i, rows.call, strict=True) if c == call)
+        return last < max(self.past.last(COMPACTION), self.past.last(HUMAN))
+
+    def _plan(self, step: Step) -> int:
+        """Plans are progress when an item more is ticked off; thoughts that say what
+        was thought before are nothing.
+        """
+        done = todos_done(step.args)
+        if done > self.done:
+            self.done = done
+            return MUCH
+        if done < 0:
+            return self.talk(" ".join(v for v in step.args.values() if type(v) is str))
+        return LITTLE
+
+    def _check(self, call: Call) -> int:
+        """Checks are progress when fewer tests fail than ever; other failures with a
+        known result teach nothing.
+        """
+        key = call.call & 0xFFFFFFFF
+        best = self._best(key)
+        count = 0 if call.outcome.ok else call.outcome.failures
+        count = 9_999 if count < 0 else count
+        self.checks += [key, count if best < 0 else min(best, count)]
+        del self.checks[:-8]
+        if count < best or best < 0 and call.outcome.ok:
+            return MUCH
+        return NOTHING if call.result in self.past.rows.result else LITTLE
+
+    def _best(self, key: int) -> int:
+        """The fewest failures of a check, taken out of the list; -1 if unknown."""
+        for at in range(0, len(self.checks), 2):
+            if self.checks[at] == key:
+                best = self.checks[at + 1]
+                del self.checks[at : at + 2]
+                return best
+        return -1
+
+    def _written(self, call: Call, fresh: int) -> int:
+        """Writes are progress with a new artefact, a state never seen, or news."""
+        if call.state and call.state in self.past.rows.state:
+            return NOTHING
+        if call.state and call.sure:
+            return MUCH
+        path = call.use.path
+        if path and self.novelty([key_of(f"artefact\0{path}")], 1.0) == MUCH:
+            return MUCH
+        return LITTLE if call.outcome.formal else max(LITTLE, fresh)
+
+    def _looked(self, call: Call, fresh: int) -> int:
+        """Other calls are progress by the lines of their results.
+
+        Formalities, another answer to the same call, and short answers to a question
+        that is asked of one item after the other are a little at least.
+        """
+        if call.outcome.formal or call.use.role == "wait":
+            return LITTLE
+        covered = self._covered(call)
+        if covered < MUCH:
+            return min(fresh, covered)
+        if call.call in self.past.rows.call or self._listed(call):
+            return max(fresh, LITTLE)
+        if call.outcome.empty:
+            return self._nothing_found(call.words)
+        if len(call.data) <= ANSWER and call.use.role not in ("read", "poll"):
+            return max(fresh, LITTLE)
+        return fresh
+
+    def _listed(self, call: Call) -> bool:
+        """Was the same asked of other items, and of this one for the first time?"""
+        rows = self.past.rows
+        return bool(call.shape) and call.shape in rows.shape and call.near not in rows.near
+
+    def _nothing_found(self, words: int) -> int:
+        """Finding nothing is a little news; again for a like call it is none."""
+        rows = self.past.rows
+        like = any(
+            marks & Mark.EMPTY and likeness(words, other) >= 0.5
+            for marks, other in zip(rows.marks, rows.words, strict=True)
+        )
+        return NOTHING if like else LITTLE
+
+    def _covered(self, call: Call) -> int:
+        """What a read of a range adds to those read since the file was last changed;
+        `MUCH` without a range, and where the tool cut its answer short.
+        """
+        path, rows = call.use.path, self.past.rows
+        lines = line_range(call.step.args) if path and call.use.role == "read" else None
+        if lines is None or "truncat" in clip(call.step.result):
+            return MUCH
+        place = key_of(path)
+        changes = (
+            i
+            for i, p, m in zip(rows.i, rows.path, rows.marks, strict=True)
+            if p == place and m & Mark.CHANGED
+        )
+        since = max(changes, default=-1)
+        parts = [crc32(b"%d:%d:%d" % (place, since, at)) for at in lines]
+        return self.novelty(sorted(parts)[:_RANGES], 0.5)
+
+
+def _without_echo(call: Call) -> bytes:
+    """A result without the arguments that it repeats, unless it is made of them."""
+    data = call.data
+    for value in call.step.args.values():
+        if isinstance(value, str) and 3 <= len(value) <= 200:
+            data = data.replace(value.encode("utf-8", "surrogatepass"), b"\n")
+    return data if len(data) * 2 > len(call.data) else call.data
+
+
+_ECHOES = 400
+"""Bytes of a result up to which arguments are looked for in it."""
+_RANGES = 40
+"""Pieces of a range that are remembered."""
+_PIECE = 10
+"""Lines of one piece."""
+_FIRST = ("start_line", "startline", "line_start", "start", "offset", "from_line")
+_LAST = ("end_line", "endline", "line_end", "end", "to_line")
+_LENGTH = ("limit", "length", "num_lines", "count", "lines")
+
+
+def line_range(args: Mapping[str, Any]) -> range | None:
+    """The pieces of a file that a read asks for, if it asks for a range of at most 2,000
+    lines.
+    """
+    first = _whole(args, _FIRST)
+    if first is None:
+        return None
+    last = _whole(args, _LAST)
+    if last is None:
+        last = first + (_whole(args, _LENGTH) or 200) - 1
+    if last - first > 2_000:
+        return None
+    return range(first // _PIECE, max(first, last) // _PIECE + 1)
+
+
+def _whole(args: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    """The first whole number among arguments of these names."""
+    for name in names:
+        value = args.get(name)
+        if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return max(0, min(value, 10**9))
+    return None
