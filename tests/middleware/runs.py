@@ -110,6 +110,16 @@ def same(times: int) -> list[Any]:
     return [call("search", query="x")] * times
 
 
+def loops_until(word: str, then: Any = "found") -> ScriptedModel:
+    """A model that makes the same fruitless call until a person has said `word`."""
+
+    def reply(messages: list[BaseMessage]) -> Any:
+        said = [m.text for m in messages if m.name != "loopguard"]
+        return then if word in said else call("search", query="x")
+
+    return ScriptedModel(default=reply)
+
+
 def notes(model: ScriptedModel) -> list[str]:
     """For each request, what the guard said in it, or an empty text."""
     return [

@@ -27,6 +27,7 @@ from tests.middleware.runs import (
     ask,
     executed,
     last,
+    loops_until,
     notes,
     results,
     same,
@@ -207,7 +208,7 @@ def test_two_guards_of_one_agent_count_apart(way: Way) -> None:
 def test_two_guards_clear_the_report_of_the_last_run() -> None:
     """The next run starts without the report, whichever guard made it."""
     guards = [LoopGuardMiddleware(name=name) for name in ("outer", "inner")]
-    model = ScriptedModel(replies=[*same(9)[:5], "hello"])
+    model = loops_until("hi", "hello")
     agent = create_agent(model, TOOLS, middleware=guards, checkpointer=InMemorySaver())
     agent.invoke(ask(), THREAD)
 

@@ -102,7 +102,7 @@ def test_a_loop_of_its_own_tools_is_caught(way: Way) -> None:
 
 def test_a_subagent_guards_itself_only_where_it_is_given_the_guard(way: Way) -> None:
     """One with the guard leaves its loop; the bare one loops to the end."""
-    loop = [*same(7), "done"]
+    loop = [*same(20), "done"]
     subagents = [
         researcher(loop),
         researcher(loop, guarded=False, name="bare"),
@@ -132,7 +132,9 @@ def test_the_general_purpose_subagent_does_not_inherit_the_guard() -> None:
 
 def test_two_guarded_subagents_may_end_in_one_step(way: Way) -> None:
     """Their private state does not clash with each other's or the parent's."""
-    subagents = [researcher([*same(9)], name=name) for name in ("researcher", "writer")]
+    subagents = [
+        researcher([*same(20)], name=name) for name in ("researcher", "writer")
+    ]
     batch = [task("researcher"), task("writer")]
     model = ScriptedModel(replies=[batch, "found"])
     agent = deep(model, subagents=subagents)
@@ -189,4 +191,4 @@ def test_a_loop_across_its_compactions_is_caught(strong: bool, way: Way) -> None
 
     assert writer.requests
     assert state["loopguard_exit"]["reason"] == "loop"
-    assert executed.count("search x") <= 4
+    assert executed.count("search x") <= 8

@@ -21,9 +21,9 @@ from tests.middleware.runs import (
     guarded,
     laddered,
     last,
+    loops_until,
     notes,
     results,
-    same,
 )
 
 ASKS = Policy(leave_tools=("give_up", "ask_user"))
@@ -90,8 +90,9 @@ def test_two_questions_can_be_answered_one_after_the_other() -> None:
 
 def test_the_guards_question_is_not_taken_by_the_human_in_the_loop(way: Way) -> None:
     """Approval of calls and the guard's question each get their own answer."""
-    loop = same(5)
-    model = ScriptedModel(replies=[call("write", path="a", text="b"), *loop, "found"])
+    writes = call("write", path="a", text="b")
+    loop = loops_until("look elsewhere")
+    model = ScriptedModel(replies=[writes], default=loop._script.default)
     human = HumanInTheLoopMiddleware(interrupt_on={"write": True})
     agent = guarded(
         model,
@@ -146,7 +147,7 @@ def test_an_interrupt_inside_a_tool_is_no_error(way: Way) -> None:
 
 def test_a_question_left_open_is_answered_before_the_next_run(way: Way) -> None:
     """A person who writes on instead of answering gets a whole history."""
-    model = ScriptedModel(replies=[*same(5), "hello"])
+    model = loops_until("never mind", "hello")
     agent = guarded(model, laddered(end=AskUser()), checkpointer=InMemorySaver())
     way(agent, ask(), THREAD)
 
@@ -197,12 +198,14 @@ def test_a_cancelled_tool_is_cancelled() -> None:
         asyncio.run(agent.ainvoke(ask()))
 
 
-def test_asking_by_itself_does_not_end_a_loop_for_ever() -> None:
-    """After a person's answer the same loop is reflected on again, not forgotten."""
-    model = ScriptedModel(replies=[*same(5), *same(4), "found"])
+def test_a_loop_after_an_answer_is_reflected_on_again() -> None:
+    """A person's answer takes the ladder down; the same loop climbs it once more."""
+    model = loops_until("stop it")
     agent = guarded(model, laddered(end=AskUser()), checkpointer=InMemorySaver())
     agent.invoke(ask(), THREAD)
+    asked = len(model.requests)
 
     agent.invoke(Command(resume="try once more"), THREAD)
 
-    assert "3 times" in "".join(notes(model)[6:])
+    assert "3 times" in "".join(notes(model)[asked:])
+    assert agent.get_state(THREAD).interrupts

@@ -89,7 +89,7 @@ def test_an_exit_fills_a_structured_response_that_needs_nothing(
     strategy: Any, tools: Any, way: Way
 ) -> None:
     """Whatever the strategy, the run ends with what the schema allows."""
-    model = ScriptedModel(replies=[call("nothing", n=1)] * 9)
+    model = ScriptedModel(replies=[call("nothing", n=1)] * 20)
     agent = guarded(model, tools=tools, response_format=strategy(Answer))
 
     state = way(agent, ask(), THREAD)
@@ -103,7 +103,7 @@ def test_an_exit_leaves_a_structured_response_open_that_needs_more(
     strategy: Any,
 ) -> None:
     """A schema with a required field and no partial result gives `None`."""
-    agent = guarded(ScriptedModel(replies=same(5)), response_format=strategy(Strict))
+    agent = guarded(ScriptedModel(replies=same(20)), response_format=strategy(Strict))
 
     state = agent.invoke(ask())
 
@@ -118,7 +118,7 @@ class Partial(TypedDict):
 @pytest.mark.parametrize("schema", [Strict, Partial])
 def test_a_partial_result_in_json_fills_the_structured_response(schema: Any) -> None:
     """What the model said last is taken where it fits."""
-    model = ScriptedModel(replies=[['{"text": "so far"}', *same(1)], *same(4)])
+    model = ScriptedModel(replies=[['{"text": "so far"}', *same(1)], *same(9)])
     agent = guarded(model, response_format=ToolStrategy(schema))
 
     filled = agent.invoke(ask())["structured_response"]
@@ -202,7 +202,7 @@ class Snapshots(AgentMiddleware):
 def test_nothing_is_changed_in_place() -> None:
     """Messages, requests and state are the same objects with the same content."""
     watch = Snapshots()
-    model = ScriptedModel(replies=same(9))
+    model = ScriptedModel(replies=same(12))
     agent = create_agent(model, TOOLS, middleware=[watch, LoopGuardMiddleware()])
     given = [HumanMessage("find it", id="word")]
     before = copy.deepcopy(given)
