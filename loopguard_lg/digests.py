@@ -296,13 +296,14 @@ _SAYS = re.compile(rb"[A-SU-Ya-z\x80-\xff]")
 def result_digest(step: Step, calmed: bytes) -> int:
     """32 bits that equal results share, whatever their times and ids.
 
-    A result that is nothing but a time or an id is data. A result too long to be looked at in full counts with its exact digest, unless it
-    holds volatile parts, which the exact digest would not forgive.
+    A result that is nothing but a time or an id is data. One too long to be looked at in
+    full counts with its exact digest, unless it holds volatile parts, which the exact
+    digest would not forgive.
     """
     data = calmed.translate(None, b" \t\r\n")
     if len(data) < 60 and b"<" in data and not _SAYS.search(_MASKED.sub(b"", data)):
         return short(_encode(step.result))
-    if len(step.result) >= TEXT_LIMIT and b"<" not in calmed:
+    if len(step.result) >= TEXT_LIMIT and not _MASKED.search(calmed):
         data += _encode(step.result_hash or result_hash(step.result))
     return short(data)
 
@@ -315,7 +316,9 @@ def shape(step: Step) -> int:
     for key in sorted(step.args, key=str):
         value = step.args[key]
         several = isinstance(value, str) and " " in value.strip()
-        parts.append(f"{key}={clip(value).strip() if several else type(value).__name__}")
+        parts.append(
+            f"{key}={clip(value).strip() if several else type(value).__name__}"
+        )
     return short(_encode("\0".join(parts)).translate(None, b"0123456789"))
 
 

@@ -152,12 +152,23 @@ class History:
         values = getattr(self.rows, column)
         return [k for k in self.since(start) if values[k] == value]
 
-    def news(self, after: int) -> int:
-        """How many turns after the one at index `after` brought something new."""
-        turns = self.turns
-        return sum(
-            gain == MUCH and i > after and kind == CALLS
-            for i, gain, kind in zip(turns.i, turns.gain, turns.kind, strict=True)
+    def news(self, after: int, *, errors: bool = False) -> int:
+        """How many turns after the one at index `after` brought something new.
+
+        Args:
+            after: An index.
+            errors: Count those with an error never seen as well.
+        """
+        rows = self.rows
+        return len(
+            {
+                rows.i[k]
+                for k in self.since(after + 1)
+                if rows.gain[k] == MUCH
+                or errors
+                and rows.gain[k] == LITTLE
+                and rows.marks[k] & Mark.FAILED
+            }
         )
 
 

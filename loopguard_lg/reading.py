@@ -113,8 +113,8 @@ def _read(step: Step, policy: ToolPolicy) -> Call:
 
 
 def _state(step: Step, use: Use, outcome: Outcome) -> tuple[int, bool]:
-    """Digest of the state after a call, and whether it was told: else it is a guess from
-    what an edit put in place.
+    """Digest of the state after a call, and whether it was told: else it is a guess
+    from what an edit put in place.
     """
     told = step.state or (state_in(step.result) if use.role == "write" else "")
     if told:

@@ -1,7 +1,7 @@
 """What a call added to what was known: nothing, a little, or news.
 
-This decides between work and a loop. New are lines never seen, a state never seen, a new
-file, fewer failing tests than ever, one more item of the plan ticked off.
+This decides between work and a loop. New are lines never seen, a state never seen, a
+new file, fewer failing tests than ever, one more item of the plan ticked off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from loopguard_lg.history import History
 
 SLOTS = 480
-"""Lines that are remembered, in pairs; a new one takes the place of the older of two."""
+"""Lines that are remembered, in pairs: a new one takes the older one's place."""
 
 _PAIRS = SLOTS // 2
 
@@ -216,7 +216,9 @@ class Scale:
     def _listed(self, call: Call) -> bool:
         """Was the same asked of other items, and of this one for the first time?"""
         rows = self.past.rows
-        return bool(call.shape) and call.shape in rows.shape and call.near not in rows.near
+        return (
+            bool(call.shape) and call.shape in rows.shape and call.near not in rows.near
+        )
 
     def _nothing_found(self, words: int) -> int:
         """Finding nothing is a little news; again for a like call it is none."""
@@ -267,8 +269,8 @@ _LENGTH = ("limit", "length", "num_lines", "count", "lines")
 
 
 def line_range(args: Mapping[str, Any]) -> range | None:
-    """The pieces of a file that a read asks for, if it asks for a range of at most 2,000
-    lines.
+    """The pieces of a file that a read asks for, if it asks for a range of at most
+    2,000 lines.
     """
     first = _whole(args, _FIRST)
     if first is None:

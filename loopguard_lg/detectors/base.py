@@ -81,13 +81,13 @@ def turns_of(history: History, positions: Iterable[int]) -> list[int]:
     return sorted({history.rows.i[k] for k in positions})
 
 
-def idle(history: History, turns: list[int]) -> bool:
+def idle(history: History, turns: list[int], *, errors: bool = False) -> bool:
     """Did the work go on all the same? So if every lap brought news on the average, and
-    the last one did.
+    the last one did; `errors`: a new error is news as well.
     """
-    if len(turns) < 2:
+    if len(turns) < 2 or not history.news(turns[-2], errors=errors):
         return False
-    return history.news(turns[0]) >= len(turns) - 1 and history.news(turns[-2]) > 0
+    return history.news(turns[0], errors=errors) >= len(turns) - 1
 
 
 def report(

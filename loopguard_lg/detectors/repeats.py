@@ -51,7 +51,7 @@ class Repeat:
     def _judge(self, history: History, seen: Seen) -> Finding | None:
         """Is the repetition of this call a loop?"""
         turns = _occurrences(history, seen, history.back(self.window))
-        if idle(history, turns) or in_cycle(history):
+        if idle(history, turns, errors=not seen.error) or in_cycle(history):
             return None
         return report(
             self,
@@ -174,7 +174,7 @@ class NearRepeat:
     ) -> Finding | None:
         """A finding, if that often is too often."""
         turns = turns_of(history, found)
-        if idle(history, turns):
+        if idle(history, turns, errors=not seen.error):
             return None
         return report(
             self,

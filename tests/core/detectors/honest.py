@@ -258,4 +258,95 @@ HONEST: dict[str, list[Event]] = {
         ),
         Turn(steps=(Step(tool="", args={}, result="\ud800"),)),
     ],
+    "different errors with one look in between": [
+        event
+        for n, error in enumerate(("KeyError: 'a'", "TypeError: b", "ValueError: c"))
+        for event in (
+            does(
+                "bash",
+                f"Traceback (most recent call last):\n  File m.py\n{error}",
+                command=f"python m.py --part {n}",
+                error=True,
+            ),
+            does("bash", "", command="ls out"),
+        )
+    ],
+    "one count of many tables": [
+        does("run_sql", "[(0,)]", sql=f"SELECT count(*) FROM t{n} WHERE bad")
+        for n in range(12)
+    ],
+    "health of many hosts": [
+        does("check_host", "healthy", host=f"web-{n}.prod") for n in range(15)
+    ],
+    "no flights on many days": [
+        does("search_flights", "[]", origin="JFK", to="SEA", date=f"2024-05-{n}")
+        for n in range(10, 20)
+    ],
+    "people who are not known": [
+        does("find_user", "not found", email=f"{name}@x.example")
+        for name in ("ann", "bob", "cid", "dee", "eve", "fay")
+    ],
+    "small files with the same content": [
+        does("read_file", "enabled: true", path=f"conf/{name}.yaml")
+        for name in "abcdefgh"
+    ],
+    "records that differ by their key": [
+        does(
+            "get_item",
+            f'{{"sku": "{sku}", "stock": 0, "store": "north", "currency": "EUR"}}',
+            sku=sku,
+        )
+        for sku in ("kettle", "pan", "board", "spoon", "ladle", "whisk", "sieve")
+    ],
+    "one linter for many files": [
+        does("bash", "All checks passed!", command=f"ruff check src/m{n}.py")
+        for n in range(12)
+    ],
+    "thoughts before acting": [
+        *(
+            does("think", "", thought=thought)
+            for thought in (
+                "First I must see the file.",
+                "It may be large, so I read it in parts.",
+                "Dates are in column three.",
+                "There is a parser in utils, which I can use.",
+            )
+        ),
+        does("read_file", "a = 1", path="a.py"),
+    ],
+    "a clock": [does("get_time", f"2024-05-01T10:0{n}:00Z") for n in range(6)],
+    "dice": [does("roll_dice", roll) for roll in "353136"],
+    "hand-overs along a chain": [
+        turn(call("transfer_to_b", "ok"), agent="a"),
+        turn(call("transfer_to_c", "ok"), agent="b"),
+        turn(call("transfer_to_d", "ok"), agent="c"),
+        turn(call("lookup", "found it", x=1), agent="d"),
+    ],
+    "commits of step after step": [
+        event
+        for n in range(6)
+        for event in (
+            does("edit_file", "applied", path=f"f{n}.py", old="a", new="b"),
+            does("bash", "", command="git add -A"),
+            does("bash", f"[main {n}abcdef{n}] step", command=f"git commit -m '{n}'"),
+        )
+    ],
+    "a flaky test": [
+        does("bash", "1 failed, 9 passed", command="pytest", error=True),
+        does("bash", "1 failed, 9 passed", command="pytest", error=True),
+        does("bash", "10 passed", command="pytest", error=False),
+    ],
+    "the same answer in two user turns": [
+        event
+        for n in range(3)
+        for event in (asks(f"my id is {n}"), says("Please give me your order number."))
+    ],
+    "reading again what was edited": [
+        event
+        for n in range(6)
+        for event in (
+            does("edit_file", "applied", path="a.py", old=f"{n}", new=f"{n + 1}"),
+            does("read_file", _LINES + f"\nvalue = {n}", path="a.py"),
+        )
+    ],
 }

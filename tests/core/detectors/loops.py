@@ -466,4 +466,74 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             for _ in range(4)
         ],
     ),
+    "one listing with many flags": (
+        "churn",
+        3,
+        [
+            does("bash", "a.py b.py", command=command)
+            for command in ("ls", "ls -la", "ls -l", "ls -la .", "ls .", "ls -al")
+        ],
+    ),
+    "pages behind one wall": (
+        "churn",
+        5,
+        [
+            does(
+                "browser_navigate",
+                "Just a moment... Verify you are human by completing the action below.",
+                url=f"https://{host}.example/data",
+            )
+            for host in "abcdefg"
+        ],
+    ),
+    "one password after the other": (
+        "recurring_error",
+        3,
+        [
+            does("create_user", "Error: password too short", name="x", password="a" * n)
+            for n in range(1, 6)
+        ],
+    ),
+    "overlapping windows of a file": (
+        "near_repeat",
+        5,
+        [
+            does(
+                "read_file",
+                "\n".join(f"{k}\tline {k}" for k in range(start, start + 50)),
+                path="x.py",
+                offset=start,
+                limit=50,
+            )
+            for start in (0, 10, 20, 15, 5, 12, 8, 3)
+        ],
+    ),
+    "a person and an agent who don't listen": (
+        "ping_pong",
+        5,
+        [
+            event
+            for _ in range(4)
+            for event in (
+                asks("I already told you my number."),
+                says("Could you tell me your number?"),
+            )
+        ],
+    ),
+    "a call without its argument": (
+        "repeat",
+        2,
+        [does("get_weather", "Error: city is required", error=True) for _ in range(4)],
+    ),
+    "a task handed round by three": (
+        "ping_pong",
+        5,
+        [
+            turn(
+                call(f"transfer_to_{'abc'[(n + 1) % 3]}", "ok", why=str(n)),
+                agent="abc"[n % 3],
+            )
+            for n in range(9)
+        ],
+    ),
 }
