@@ -134,8 +134,9 @@ class Site:
     ) -> Scene:
         host = memory["host"]
         messages = self.messages(state)
-        remaining, step = state.get(REMAINING), step_of(config)
-        in_run = remaining is not None and step is not None  # else it is `update_state`
+        step, limit = step_of(config), state.get(REMAINING)
+        if step is None:  # not in a run but in `update_state`, which knows no limit
+            limit = None
         known = host.get("names", {})
         return Scene(
             messages=messages,
@@ -145,8 +146,8 @@ class Site:
             named_later=node not in known,
             thread=str(config.get("configurable", {}).get("thread_id") or ""),
             resumable=is_resumable(config),
-            remaining=remaining - ahead if in_run else None,
-            step=step + ahead if in_run else None,
+            remaining=None if limit is None else limit - ahead,
+            step=None if step is None else step + ahead,
             beside=unseen(state.get(BESIDE), host.get("beside"), self.word(state)),
             made=made_by_nodes(state),
             shared=True,

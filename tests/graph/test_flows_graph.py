@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import create_react_agent
 from langgraph.types import Command, interrupt
 
 from loopguard_lg import Chanting, guard_graph
+from loopguard_lg.budgets import Price
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.graph.graphs import (
     Reporting,
@@ -201,3 +203,80 @@ def test_the_strong_node_can_be_a_function(way: Way) -> None:
     graph = guarded(react(ScriptedModel(replies=same(4))), stronger=agent_of(strong))
 
     assert last(run(way, graph)).text == "found"
+
+
+def test_hand_overs_to_workers_who_speak_are_seen_as_a_loop(way: Way) -> None:
+    """What workers say in the same messages does not hide the supervisor's calls."""
+
+    def hands_over(state: MessagesState) -> Command[Literal["worker"]]:
+        (asked,) = state["messages"][-1].tool_calls  # type: ignore[union-attr]
+        done = ToolMessage("handed over", tool_call_id=asked["id"])
+        return Command(update={"messages": [done]}, goto="worker")
+
+    builder = react(
+        ScriptedModel(default=call("to_worker", task="dig"), validate=False), Reporting
+    )
+    builder.edges.discard(("tools", "agent"))
+    builder.nodes.pop("tools")
+    builder.add_node("tools", hands_over)
+    builder.add_node("worker", lambda state: {"messages": [("ai", "nothing found")]})
+    builder.add_edge("worker", "agent")
+
+    state = run(way, guarded(builder))
+
+    assert state["loopguard_exit"]["kind"] == "repeat"
+
+
+def test_a_router_that_writes_no_message_is_counted(way: Way) -> None:
+    """A model's node whose reply is only where to go uses the budget all the same."""
+    boss = ScriptedModel(default="worker")
+
+    def agent(state: MessagesState) -> Command[Literal["worker"]]:
+        boss.invoke(state["messages"][:1])
+        return Command(goto="worker")
+
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(Reporting)
+    builder.add_node("agent", agent)
+    builder.add_node("tools", by_hand)
+    builder.add_node("worker", lambda state: {"messages": [("ai", "nothing found")]})
+    builder.add_edge(START, "agent")
+    builder.add_edge("worker", "agent")
+
+    state = run(way, guarded(builder, limited(model_calls=5)))
+
+    assert state["loopguard_exit"]["usage"]["model_calls"] == 5 == len(boss.requests)
+
+
+def test_a_state_that_is_mended_by_hand_goes_on() -> None:
+    """`update_state` in place of a node leads where that node would lead."""
+    replies = [call("read", path="a"), "done"]
+    graph = guarded(
+        react(ScriptedModel(replies=replies)),
+        checkpointer=InMemorySaver(),
+        interrupt_before=["tools"],
+    )
+    asked = graph.invoke(ask(), THREAD)["messages"][-1].tool_calls[0]
+    mended = ToolMessage("by hand", tool_call_id=asked["id"])
+
+    graph.update_state(THREAD, {"messages": [mended]}, as_node="tools")
+
+    assert graph.get_state(THREAD).next == ("agent",)
+    assert last(graph.invoke(None, THREAD)).text == "done"
+
+
+def test_dollars_need_a_price_for_the_model_that_answers() -> None:
+    """Its name is in its first reply; the run does not go on without a price."""
+    model = ScriptedModel(replies=[call("read", path="a"), "done"])
+
+    with pytest.raises(PolicyError, match="no price is known for the model 'scripted'"):
+        guarded(react(model), limited(usd=1.0)).invoke(ask(), THREAD)
+
+
+def test_dollars_are_kept(way: Way) -> None:
+    """With a price the run ends when they are spent."""
+    model = ScriptedModel(replies=[call("read", path="a"), "done"])
+    prices = {"scripted": Price(input=1e6, output=1e6)}
+
+    state = run(way, guarded(react(model), limited(usd=1.0).replace(prices=prices)))
+
+    assert state["loopguard_exit"]["budget"] == "usd"

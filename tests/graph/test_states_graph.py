@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph, add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send
 from pydantic import BaseModel
 
 from loopguard_lg import guard_graph
+from loopguard_lg.adapters import leave
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.testing.histories import validate_history
 from tests.graph.graphs import (
@@ -25,6 +27,7 @@ from tests.graph.graphs import (
     by_hand,
     guarded,
     limited,
+    on,
     react,
     run,
     stubborn,
@@ -92,6 +95,33 @@ def test_any_kind_of_state_can_be_guarded(way: Way, schema: type[Any]) -> None:
 
     assert was_held(executed)
     assert last({"messages": talk_of(state)}).response_metadata["loopguard_exit"]
+
+
+def test_a_node_may_return_the_state_itself(way: Way) -> None:
+    """Objects of the schema are updates too, and whole lists do not double anything."""
+    model = stubborn()
+
+    def agent(state: Data) -> Data:
+        return Data(talk=[*state.talk, model.invoke(state.talk)])
+
+    def tools(state: Data) -> Data:
+        found = by_hand({"messages": state.talk})["messages"]
+        return Data(talk=[*state.talk, *found])
+
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(Data)
+    builder.add_node("agent", agent)
+    builder.add_node("tools", tools)
+    builder.add_edge(START, "agent")
+    builder.add_conditional_edges(
+        "agent", lambda state: on({"messages": state.talk}), PATHS
+    )
+    builder.add_edge("tools", "agent")
+    graph = guard_graph(builder, model="agent", tools="tools", messages_key="talk")
+
+    state = way(graph.compile(), {"talk": [HumanMessage("find it")]}, THREAD)
+
+    assert was_held(executed)
+    validate_history(state["talk"], request=False)
 
 
 def dispatched(state: MessagesState) -> Any:
@@ -188,3 +218,20 @@ def test_tools_that_return_commands_keep_what_these_do(way: Way) -> None:
     found = [m.text.split(":")[0] for m in results(state["messages"])][3:]
     assert found == ["noted a", "Not executed", "noted b"]
     assert state["seen"] == ["a", "b"]
+
+
+def test_the_models_own_tools_for_leaving_work_in_a_tool_node(way: Way) -> None:
+    """`ask_user` waits for a person, `give_up` ends the run."""
+    batch = [call("read", path="a"), call("ask_user", question="which?")]
+    model = ScriptedModel(replies=[batch, call("give_up", reason="no such file")])
+    builder = react(model, tools=ToolNode([*TOOLS, *leave.TOOLS.values()]))
+    graph = guarded(builder, checkpointer=InMemorySaver())
+
+    run(way, graph)
+    (pending,) = graph.get_state(THREAD).interrupts
+    state = run(way, graph, Command(resume="that"))
+
+    assert pending.value["question"] == "which?"
+    assert executed == ["read a"]
+    assert [m.text for m in results(state["messages"])][1] == "that"
+    assert state["loopguard_exit"]["detail"] == "no such file"
