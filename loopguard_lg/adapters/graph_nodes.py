@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config
 
+from loopguard_lg import budgets
 from loopguard_lg.adapters import past
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_site import ESCALATE, Look, Site, is_answered, step_of
@@ -241,10 +242,18 @@ def spent(entry: Ledger, seconds: float) -> dict[str, float]:
     """What a node spent, in the units of a budget."""
     out: dict[str, float] = {"seconds": seconds}
     for inner in entry.mark().get("nested", ()):
-        out["model_calls"] = out.get("model_calls", 0) + inner["model_calls"]
-        out["input_tokens"] = out.get("input_tokens", 0) + inner["input"]
-        out["output_tokens"] = out.get("output_tokens", 0) + inner["output"]
-        out["usd"] = out.get("usd", 0) + (inner["cost"] or 0)
+        calls, cost = inner["model_calls"], inner["cost"]
+        out = budgets.add(
+            out,
+            {
+                "model_calls": calls,
+                "input_tokens": inner["input"],
+                "output_tokens": inner["output"],
+                "usd": cost or 0,
+                "unpriced": calls if cost is None else 0,
+                "estimated": calls if inner["estimated"] else 0,
+            },
+        )
     return {name: amount for name, amount in out.items() if amount}
 
 
@@ -296,7 +305,8 @@ class ModelNode(Node):
         name = reply.response_metadata.get("model_name")
         cost = prices.cost(name, tokens, self.site.guard.policy.prices)
         own = {"input_tokens": tokens.input, "output_tokens": tokens.output}
-        return minus(total, {"model_calls": 1, "usd": cost or 0, **own})
+        priced = {"usd": cost or 0, "unpriced": cost is None}
+        return minus(total, {"model_calls": 1, **own, **priced})
 
     def _runnable(self, memory: Memory) -> Runnable[Any, Any]:
         rung = memory["ladder"].get("rung", 0)

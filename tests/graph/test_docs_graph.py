@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
+
+import pytest
 
 from loopguard_lg.testing.doubles import ScriptedModel
 from tests.graph.graphs import agent_of, react
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/guard_graph.md").read_text("utf-8")
 
 
-def test_the_code_of_the_page_runs(capsys: object) -> None:
+def test_the_code_of_the_page_runs() -> None:
     """Every block does what it says on a graph of the usual shape."""
     builder = react(ScriptedModel())
     builder.add_node("agent_strong", agent_of(ScriptedModel()))
@@ -26,13 +27,11 @@ def test_the_code_of_the_page_runs(capsys: object) -> None:
     assert "loopguard_escalate" in names["graph"].nodes
 
 
-def test_the_example_runs() -> None:
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """It shows a loop, the way round it, and the answer."""
-    path = ROOT / "examples/02_guard_graph.py"
-    done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    runpy.run_path(str(ROOT / "examples/02_guard_graph.py"), run_name="__main__")
 
-    first = [line.split()[0] for line in done.stdout.splitlines()[:12]]
+    out = capsys.readouterr().out
+    first = [line.split()[0] for line in out.splitlines()[:12]]
     assert first[6:10] == ["loopguard_reflect", "agent", "tools", "loopguard_escalate"]
-    assert "Ten years, says policy.md." in done.stdout
+    assert "Ten years, says policy.md." in out
