@@ -174,25 +174,18 @@ class _Install:
     def _add(self, name: str, role: str, node: Node, like: str | None = None) -> None:
         """Add a guarded node with the settings of the user's."""
         spec = self.old.nodes[like or name]
-        around = Around(name, role, node.work, node.inner)
-        self.new.add_node(
-            name,
-            around,
+        self.new.nodes[name] = replace(
+            spec,
+            runnable=Around(name, role, node.work, node.inner),
             input_schema=self.wide,
-            defer=spec.defer,
-            metadata=spec.metadata,
-            retry_policy=spec.retry_policy,
             cache_policy=_keyed(spec.cache_policy, node.shape),
-            destinations=self._drawn(spec.ends),
-            timeout=spec.timeout,
-            trace_policy=spec.trace_policy,
+            ends=self._drawn(spec.ends),
         )
-        self.new.nodes[name].error_handler_node = spec.error_handler_node
 
     def _drawn(self, ends: Any) -> Any:
         """Where commands of a node go, the guard's nodes included."""
         if not ends:
-            return None
+            return ends
         extra = self._guards("", ends)
         if isinstance(ends, Mapping):
             return {**ends, **{name: name for name in extra}}
