@@ -296,9 +296,9 @@ _SAYS = re.compile(rb"[A-SU-Ya-z\x80-\xff]")
 def result_digest(step: Step, calmed: bytes) -> int:
     """32 bits that equal results share, whatever their times and ids.
 
-    A result that is nothing but a time or an id is data. One too long to be looked at in
-    full counts with its exact digest, unless it holds volatile parts, which the exact
-    digest would not forgive.
+    A result that is nothing but a time or an id is data. One too long to be looked at
+    in full counts with its exact digest, unless it holds volatile parts, which the
+    exact digest would not forgive.
     """
     data = calmed.translate(None, b" \t\r\n")
     if len(data) < 60 and b"<" in data and not _SAYS.search(_MASKED.sub(b"", data)):

@@ -205,10 +205,11 @@ class Scale:
         covered = self._covered(call)
         if covered < MUCH:
             return min(fresh, covered)
-        if call.call in self.past.rows.call or self._listed(call):
-            return max(fresh, LITTLE)
+        another = call.call in self.past.rows.call or self._listed(call)
         if call.outcome.empty:
-            return self._nothing_found(call.words)
+            return LITTLE if another else self._nothing_found(call.words)
+        if another:
+            return max(fresh, LITTLE)
         if len(call.data) <= ANSWER and call.use.role not in ("read", "poll"):
             return max(fresh, LITTLE)
         return fresh
