@@ -312,6 +312,13 @@ def test_the_order_of_spending_does_not_matter(a: Used, b: Used, c: Used) -> Non
     assert a == before
 
 
+@pytest.mark.parametrize("limit", LIMITS)
+def test_nothing_is_spent_in_the_beginning(limit: str) -> None:
+    """What was never charged is zero."""
+    assert budgets.spent_of({}, limit) == 0
+    assert getattr(Usage.of({}), limit) == 0
+
+
 @given(amounts)
 def test_usage_reads_plain_data(spent: Used) -> None:
     """Names that are not known are ignored; tools are under `per_tool`."""
