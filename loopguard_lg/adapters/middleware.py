@@ -33,7 +33,7 @@ from loopguard_lg.adapters.messages import MARK, readable
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard, Plan, shown
 from loopguard_lg.adapters.view import signed
-from loopguard_lg.hooks import Observer
+from loopguard_lg.hooks import Observer, logger
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import Memory, fold, write
 from loopguard_lg.policy import Policy
@@ -128,7 +128,12 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         if turn.plan.final is not None:
             return turn.left()
         started = self._clock()
-        return turn.done(handler(turn.request), self._clock() - started)
+        try:
+            response = handler(turn.request)
+        except Exception as error:
+            turn = turn.without_stronger(error)
+            response = handler(turn.request)
+        return turn.done(response, self._clock() - started)
 
     async def awrap_model_call(
         self,
@@ -140,7 +145,11 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         if turn.plan.final is not None:
             return turn.left()
         started = self._clock()
-        response = await handler(turn.request)
+        try:
+            response = await handler(turn.request)
+        except Exception as error:
+            turn = turn.without_stronger(error)
+            response = await handler(turn.request)
         return turn.done(response, self._clock() - started)
 
     def wrap_tool_call(
@@ -243,6 +252,17 @@ class _Turn:
     def _stronger(self) -> BaseChatModel | None:
         model = self.plan.stronger
         return self.models[model] if isinstance(model, str) else model
+
+    def without_stronger(self, error: Exception) -> _Turn:
+        """The same turn with the agent's own model, where the stronger one failed.
+
+        Raises:
+            Exception: `error`, if it was the agent's own model that failed.
+        """
+        if self.plan.stronger is None or isinstance(error, GraphBubbleUp):
+            raise error
+        logger.warning("loopguard: the stronger model failed: %s", error)
+        return replace(self, plan=self.plan.without_stronger())
 
     def left(self) -> ExtendedModelResponse[Any]:
         """The reply that ends the run, or asks a person, without a model call."""

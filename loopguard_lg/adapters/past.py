@@ -13,7 +13,8 @@ What an adapter keeps for itself in `memory["host"]`:
      "exit": the reason where the model gave up,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
-     "step": superstep of the newest look, "lap": supersteps from the one before}
+     "step": superstep of the newest look, "lap": supersteps from the one before,
+     "stop": superstep at which the recursion limit is reached}
 """
 
 from __future__ import annotations
@@ -104,11 +105,23 @@ def unpacked(opened: Mapping[str, Any]) -> dict[str, Any]:
 
 def pace(scene: Scene, memory: Memory) -> dict[str, Any]:
     """How many supersteps a turn takes: the hooks of other middlewares are nodes."""
-    last = memory["host"].get("step")
     if scene.step is None:
         return {}
-    lap = scene.step - last if last is not None and last < scene.step else None
-    return {"step": scene.step, "lap": lap}
+    goes_on = _goes_on(scene, memory["host"])
+    lap = scene.step - memory["host"]["step"] if goes_on else None
+    return {"step": scene.step, "lap": lap, "stop": _stop(scene)}
+
+
+def _stop(scene: Scene) -> int | None:
+    if scene.step is None or scene.remaining is None:
+        return None
+    return scene.step + scene.remaining
+
+
+def _goes_on(scene: Scene, host: Mapping[str, Any]) -> bool:
+    """Whether the graph runs on since the last look: new input moves its last step."""
+    stop = _stop(scene)
+    return stop is not None and stop == host.get("stop")
 
 
 def out_of_steps(scene: Scene, host: Mapping[str, Any]) -> bool:
@@ -149,6 +162,8 @@ def since(
     noted: dict[str, Any] = {"open": None, "due": None, "first": first(scene)}
     word = newest_word(scene.messages, scene.made, through=scene.shared)
     fresh = word is not None and word.id != host.get("word")
+    if _goes_on(scene, host):  # a tool or middleware said it: nobody else was there
+        fresh = False
     if "first" not in host:  # the thread may be older than the guard
         noted["untidy"] = answered(scene.messages) != [*scene.messages]
     if host.get("open"):
@@ -171,7 +186,7 @@ def _closed(
         return [Turn(agent=agent, **unpacked(opened))], {"untidy": True}
     pairs = pair(reply, results)
     noted = _left(pairs)
-    if [result for _, result in pairs] != results:
+    if reply.invalid_tool_calls or [result for _, result in pairs] != results:
         noted["untidy"] = True
     events: list[Event] = []
     if not opened.get("ask"):

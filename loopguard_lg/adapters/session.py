@@ -64,6 +64,11 @@ class Plan:
         """Whether a tool choice that the app forces has to be lifted."""
         return bool(self.note) or self.verdict.action == "escalate"
 
+    def without_stronger(self) -> Plan:
+        """The plan where the stronger model can't be had: its turns are over."""
+        ladder = {**self.memory["ladder"], "left": 0}
+        return replace(self, stronger=None, memory={**self.memory, "ladder": ladder})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:

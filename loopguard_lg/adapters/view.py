@@ -42,43 +42,48 @@ def answered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """The messages with every call answered directly after its reply, in order.
 
     A cancelled run leaves calls without results, and other middlewares answer some
-    calls of a batch before the rest; strict providers refuse both.
+    calls of a batch before the rest, or say something between; strict providers
+    refuse all of it.
     """
     out: list[BaseMessage] = []
-    n = 0
-    while n < len(messages):
-        message = messages[n]
+    moved: set[int] = set()
+    for n, message in enumerate(messages):
+        if n in moved:
+            continue
         out.append(message)
-        n += 1
-        if isinstance(message, AIMessage) and message.tool_calls:
-            results = _following(messages, n)
-            n += len(results)
-            out.extend(_completed(message, results))
+        if isinstance(message, AIMessage):
+            places = _following(messages, n + 1)
+            moved.update(places)
+            out.extend(_completed(message, [messages[at] for at in places]))
     return out
 
 
-def _following(messages: Sequence[BaseMessage], at: int) -> list[ToolMessage]:
-    results: list[ToolMessage] = []
-    for message in messages[at:]:
-        if not isinstance(message, ToolMessage):
+def _following(messages: Sequence[BaseMessage], at: int) -> list[int]:
+    """Where the results of a reply are: up to the next one."""
+    places: list[int] = []
+    for n in range(at, len(messages)):
+        if isinstance(messages[n], AIMessage):
             break
-        results.append(message)
-    return results
+        if isinstance(messages[n], ToolMessage):
+            places.append(n)
+    return places
 
 
-def _completed(reply: AIMessage, results: list[ToolMessage]) -> list[ToolMessage]:
-    out = [
-        found
-        or ToolMessage(
-            prompts.no_result(),
-            name=call["name"],
-            tool_call_id=call["id"] or "",
-            status="error",
-        )
-        for call, found in pair(reply, results)
-    ]
+def _completed(reply: AIMessage, results: list[Any]) -> list[ToolMessage]:
+    calls = [*reply.tool_calls, *reply.invalid_tool_calls]
+    asked = reply.model_copy(update={"tool_calls": calls})
+    out = [found or _missing(call) for call, found in pair(asked, results)]
     known = {id(message) for message in out}
     return [*out, *(message for message in results if id(message) not in known)]
+
+
+def _missing(call: Mapping[str, Any]) -> ToolMessage:
+    text = prompts.no_result()
+    if call.get("type") == "invalid_tool_call":
+        text = prompts.not_json(call["name"] or "unknown", call["error"])
+    return ToolMessage(
+        text, name=call["name"], tool_call_id=call["id"] or "", status="error"
+    )
 
 
 def native(messages: Sequence[BaseMessage], model: str | None) -> list[BaseMessage]:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain.tools import InjectedToolCallId
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from loopguard_lg import Budget, LoopGuardMiddleware, Policy
@@ -25,6 +28,12 @@ from tests.middleware.runs import (
     results,
     same,
 )
+
+
+@tool(return_direct=True)
+def deliver(what: str) -> str:
+    """Hand something to the person, which ends the run."""
+    return f"delivered {what}"
 
 
 def broken(id_: str = "b") -> AIMessage:
@@ -244,3 +253,82 @@ def test_a_forced_tool_choice_is_lifted_where_the_guard_speaks(
     assert "loop guard" in notes(model)[at]
     assert model.requests[at].tool_choice is None
     assert model.requests[0].tool_choice == "any"
+
+
+def test_broken_json_beside_a_good_call_is_answered_in_order(way: Way) -> None:
+    """Strict providers want every call answered once, also where ids come again."""
+    good = {"name": "search", "args": {"query": "a"}, "id": "g", "type": "tool_call"}
+    mixed = broken().model_copy(update={"tool_calls": [good]})
+    model = ScriptedModel(replies=[mixed, mixed, "found"])
+
+    state = way(guarded(model), ask(), THREAD)
+
+    assert executed == ["search a"] * 2
+    assert last(state).text == "found"
+
+
+@tool
+def shoot(n: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Take a picture, which is shown as a person would show it."""
+    picture = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
+    told = ToolMessage("see the picture", tool_call_id=tool_call_id)
+    return Command(update={"messages": [told, HumanMessage([picture])]})
+
+
+def test_what_a_tool_says_in_a_persons_place_is_no_new_run(way: Way) -> None:
+    """Neither budgets nor the ladder start afresh in the middle of a run."""
+    calls = [call("shoot", n=n) for n in range(9)]
+    model = ScriptedModel(replies=calls)
+    policy = Policy(budget=Budget(steps=5))
+
+    state = way(guarded(model, policy, tools=[shoot]), ask(), THREAD)
+
+    assert state["loopguard_exit"]["usage"]["steps"] == 5
+
+
+def test_a_person_may_speak_with_every_run() -> None:
+    """Words that come with new input are new runs, whatever stands before them."""
+    model = ScriptedModel(default=call("deliver", what="a"))
+    agent = guarded(
+        model,
+        Policy(budget=Budget(steps=1)),
+        tools=[deliver],
+        checkpointer=InMemorySaver(),
+    )
+
+    states = [agent.invoke(ask(str(n)), THREAD) for n in range(3)]
+
+    assert all("loopguard_exit" not in state for state in states)
+
+
+def test_a_stronger_model_that_fails_is_replaced_by_the_agents_own(way: Way) -> None:
+    """An escalation never breaks a run that would have gone on without it."""
+    strong = ScriptedModel(replies=[ConnectionError("no key")])
+    weak = ScriptedModel(replies=same(4), default="found")
+
+    state = way(guarded(weak, laddered(strong)), ask(), THREAD)
+
+    assert last(state).text == "found"
+    assert len(strong.requests) == 1
+    assert "left out" in notes(weak)[4]
+
+
+def test_an_error_of_the_agents_own_model_is_raised(way: Way) -> None:
+    """The guard takes no error out of the hands of the app."""
+    model = ScriptedModel(replies=[ConnectionError("down")])
+
+    with pytest.raises(ConnectionError, match="down"):
+        way(guarded(model), ask(), THREAD)
+
+    assert len(model.requests) == 1
+
+
+def test_giving_up_in_a_batch_ends_the_run_after_it(way: Way) -> None:
+    """The other calls have their results, then the run exits with the reason."""
+    batch = [call("give_up", reason="no such file"), call("read", path="a")]
+    model = ScriptedModel(replies=[batch])
+
+    state = way(guarded(model), ask(), THREAD)
+
+    assert executed == ["read a"]
+    assert state["loopguard_exit"]["detail"] == "no such file"
