@@ -17,7 +17,6 @@ from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 
 _TOLD = 16
-_LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +40,13 @@ class Escalate:
     Attributes:
         model: A chat model or a model string; `None` goes back with the same model.
         turns: Most turns of the stronger model; progress ends it earlier.
+        patience: Fresh turns of the loop by which this has failed too. What is gone
+            back over is out of view, so that a call of the loop may be due once more.
     """
 
     model: Any = None
     turns: int = 5
+    patience: int = 2
 
     def __post_init__(self) -> None:
         model = self.model
@@ -53,6 +55,7 @@ class Escalate:
                 f"Escalate.model={model!r}: give a chat model, a model string, or None"
             )
         _positive("Escalate.turns", self.turns)
+        _positive("Escalate.patience", self.patience)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +130,11 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     Evidence that an intervention has answered already does not count: it takes
     `finding.again` turns newer than that. A rung reflects on a loop once: where
     progress has led down and the loop is back, that rung is passed over. An escalation
-    starts without held calls, and may make one of the loop's calls once more: what it
-    goes back over is out of its view.
+    starts without held calls, and has its own patience.
     """
     rung = state.get("rung", 0)
-    needed = max(finding.again, _LOOKS) if _escalates(ladder, rung) else finding.again
+    on = ladder.at(rung)
+    needed = max(finding.again, on.patience if isinstance(on, Escalate) else 1)
     fresh = sum(1 for step in finding.steps if step > state.get("at", -1))
     if "at" in state and fresh < needed:
         return None
@@ -142,6 +145,8 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
         up += 1
     on = ladder.at(up)
+    if isinstance(on, Reflect):
+        told.append(finding.key)
     older = [old for old in state.get("holds", ()) if old not in finding.holds]
     holds = [*older, *finding.holds][-_TOLD:]
     return {
@@ -150,16 +155,12 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "kind": finding.kind,
         "detail": finding.detail[:200],
         "at": i,
-        "told": [*told, finding.key][-_TOLD:],
+        "told": told[-_TOLD:],
         "holds": [] if isinstance(on, Escalate) else holds,
         "left": on.turns if isinstance(on, Escalate) else 0,
         "branch": state.get("branch", 0) + isinstance(on, Escalate),
         "count": count,
     }
-
-
-def _escalates(ladder: Ladder, rung: int) -> bool:
-    return isinstance(ladder.at(rung), Escalate)
 
 
 def settle(state: State, *, progress: bool, acted: bool) -> State:

@@ -62,7 +62,8 @@ def rollback(
     head = (
         "[loop guard] The attempts that followed were left out: they went in "
         f"circles ({_seen(finding)}). If what is known answers the task, give the "
-        f"final answer now. Otherwise go on by another way{_suggestion(finding, tools)}."
+        "final answer now. Otherwise go on by another way"
+        f"{_suggestion(finding, tools)}."
     )
     return _with_notes(pad, limit, head)
 

@@ -93,23 +93,23 @@ def test_a_good_point_has_progress_and_nothing_open(events: list[Event]) -> None
 
 
 def test_a_loop_is_reflected_on_then_escalated_then_left() -> None:
-    """The third repetition is the first trigger; each further one is the next."""
-    verdicts, _ = run(*[EMPTY] * 5)
+    """The third repetition is the first trigger; the escalation gets one look."""
+    verdicts, _ = run(*[EMPTY] * 6)
 
-    assert [v.action for v in verdicts[1:]] == [
-        "continue",
+    assert [v.action for v in verdicts[2:]] == [
         "reflect",
         "escalate",
+        "continue",
         "exit",
     ]
     assert verdicts[2].finding is not None
     assert verdicts[2].finding.kind == "repeat"
-    assert [v.rung for v in verdicts] == [0, 0, 1, 2, 3]
+    assert [v.rung for v in verdicts] == [0, 0, 1, 2, 2, 3]
 
 
 def test_a_ladder_of_your_own_is_climbed() -> None:
     """Whatever its rungs are."""
-    ladder = Ladder(Escalate(), AskUser())
+    ladder = Ladder(Escalate(patience=1), AskUser())
 
     assert actions(*[EMPTY] * 4, policy=Policy(ladder=ladder))[2:] == [
         "escalate",

@@ -21,7 +21,7 @@ from loopguard_lg.ladder import (
     settle,
 )
 
-PLAIN = Ladder(Reflect(), Escalate(turns=3), GiveUp())
+PLAIN = Ladder(Reflect(), Escalate(turns=3, patience=1), GiveUp())
 
 
 def loop(*steps: int, key: int = 1, again: int = 1, **more: Any) -> Finding:
@@ -163,11 +163,23 @@ def test_a_change_of_the_world_lets_held_calls_go() -> None:
     assert settle(state, progress=False, acted=True)["holds"] == []
 
 
+def test_an_escalation_has_patience_and_holds_nothing() -> None:
+    """What it goes back over is out of view: one look of its own is no trigger."""
+    ladder = Ladder(Reflect(), Escalate(), GiveUp())
+    state = climbed(climbed({}, loop(1, 2, 3)), loop(2, 3, 4, holds=(7,)), ladder)
+
+    assert state["holds"] == []
+    assert climb(ladder, state, loop(3, 4, 5), 5) is None
+    assert climbed(state, loop(4, 5, 6), ladder)["rung"] == 3
+
+
 def test_the_newest_holds_are_kept() -> None:
     """Their number is bounded; the oldest go first, whatever their digests."""
     state: State = {}
+    ladder = Ladder(*[Reflect()] * 50, GiveUp(), most=50)
     for turn in range(40):
-        state = climbed(state, loop(turn, holds=(1000 - turn, 1000 - turn)))
+        finding = loop(turn, holds=(1000 - turn, 1000 - turn))
+        state = climbed(state, finding, ladder)
 
     assert state["holds"][-1] == 1000 - 39
     assert len(state["holds"]) <= 16
@@ -221,7 +233,7 @@ def test_a_question_falls_back_to_giving_up() -> None:
 class Climbing(RuleBasedStateMachine):
     """A run of loops, progress and ordinary turns, in any order."""
 
-    ladder = Ladder(Reflect(), Escalate(turns=2), AskUser(), most=5)
+    ladder = Ladder(Reflect(), Escalate(turns=2, patience=1), AskUser(), most=5)
 
     def __init__(self) -> None:
         super().__init__()

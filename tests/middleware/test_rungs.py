@@ -115,13 +115,13 @@ def test_the_third_trigger_gives_up_with_a_report(way: Way) -> None:
     assert state["loopguard_exit"] == report
     assert (report["reason"], report["kind"]) == ("loop", "repeat")
     assert report["ruled_out"][0].startswith('search(query="x")')
-    assert executed == ["search x"] * 3
+    assert executed == ["search x"] * 5
     assert not last(state).tool_calls
 
 
 def test_the_thread_takes_the_next_message_after_an_exit() -> None:
     """A new word of the person's starts afresh, and clears the report."""
-    model = ScriptedModel(replies=[*same(5), "hello"])
+    model = ScriptedModel(replies=[*same(6), "hello"])
     agent = guarded(model, checkpointer=InMemorySaver())
     agent.invoke(ask(), THREAD)
 
@@ -133,7 +133,7 @@ def test_the_thread_takes_the_next_message_after_an_exit() -> None:
 
 def test_a_person_is_asked_and_the_run_resumes(way: Way) -> None:
     """`AskUser` interrupts with the report; the answer takes the run on."""
-    model = ScriptedModel(replies=[*same(5), "found"])
+    model = ScriptedModel(replies=[*same(6), "found"])
     agent = guarded(model, laddered(end=AskUser()), checkpointer=InMemorySaver())
 
     way(agent, ask(), THREAD)
@@ -147,7 +147,7 @@ def test_a_person_is_asked_and_the_run_resumes(way: Way) -> None:
 
 def test_a_person_can_stop_the_run() -> None:
     """The answer `stop` ends the run with its report."""
-    model = ScriptedModel(replies=same(5))
+    model = ScriptedModel(replies=same(6))
     agent = guarded(model, laddered(end=AskUser()), checkpointer=InMemorySaver())
     agent.invoke(ask(), THREAD)
 
@@ -158,7 +158,7 @@ def test_a_person_can_stop_the_run() -> None:
 
 def test_asking_without_a_checkpointer_gives_up(way: Way) -> None:
     """Where no answer can come back, the run ends with what there is."""
-    model = ScriptedModel(replies=same(5))
+    model = ScriptedModel(replies=same(6))
 
     state = way(guarded(model, laddered(end=AskUser())), ask(), THREAD)
 
