@@ -158,6 +158,7 @@ class _Install:
 
     def _escalate(self, stronger: Any) -> None:
         name = self.site.model
+        spec: Any = self.old.nodes[name]
         inner, reads, by_rung = stronger_node(
             self.old, self.site, stronger, self._leads_on(name)
         )
@@ -166,7 +167,7 @@ class _Install:
             name=ESCALATE,
             inner=inner,
             shape=reads,
-            is_stronger=True,
+            weaker=spec.runnable,
             by_rung=by_rung,
         )
         self._add(ESCALATE, "guard", node, like=name)

@@ -16,8 +16,10 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
 
-from loopguard_lg import budgets
+from loopguard_lg import budgets, hooks
 from loopguard_lg.adapters import past
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_site import ESCALATE, Look, Site, is_answered, step_of
@@ -262,11 +264,11 @@ class ModelNode(Node):
     """The model's node, or the stronger model's.
 
     Attributes:
-        is_stronger: It is the stronger model's.
+        weaker: What the model's node runs, if this is the stronger model's.
         by_rung: What runs at a rung of its own model, by number.
     """
 
-    is_stronger: bool = False
+    weaker: Runnable[Any, Any] | None = None
     by_rung: Mapping[int, Runnable[Any, Any]] | None = None
 
     def work(self, given: Any, config: RunnableConfig) -> Work:
@@ -274,16 +276,22 @@ class ModelNode(Node):
         site = self.site
         state, sent = opened(given)
         look = site.look(state, config, node=self.name)
-        if look.due != (ESCALATE if self.is_stronger else None):
+        if look.due != (ESCALATE if self.weaker is not None else None):
             return site.sent_to(state, self.name, look.due or site.model)
         look = self._noted(look)
         view = shown(look.plan, look.scene, look.scene.model)
+        given = self.given(state, sent)
         if view is not look.scene.seen:
-            sent = _viewed(sent, site.key, view)
-            state = {**state, site.key: view}
+            given = self.given({**state, site.key: view}, _viewed(sent, site.key, view))
+        runnable = self._runnable(look.plan.memory)
         started = site.clock()
         with ledger(site.guard.policy.prices) as entry:
-            out = yield Run(self._runnable(look.plan.memory), self.given(state, sent))
+            try:
+                out = yield Run(runnable, given)
+            except Exception as error:
+                if self.weaker is None or runnable is self.weaker:
+                    raise
+                return self._without_stronger(look, error)
         seconds = site.clock() - started
         site.tell(look)  # not before: a node that is retried looks again
         out = rewritten(out, site.key, lambda found: _without(found, view))
@@ -292,6 +300,21 @@ class ModelNode(Node):
         return self.done(
             state, config, out, self._beyond(entry, reply, seconds), **update
         )
+
+    def _without_stronger(self, look: Look, error: Exception) -> Command[Any]:
+        """Go on with the model's node, as the stronger model can't be had.
+
+        Raises:
+            Exception: `error`, if it is no failure.
+        """
+        if isinstance(error, GraphBubbleUp):
+            raise error
+        hooks.logger.warning("loopguard: the stronger model failed: %s", error)
+        self.site.tell(look)
+        plan = look.plan.without_stronger()
+        memory = past.with_host(plan.memory, note=plan.note, route=self.name)
+        update = {CHANNEL: write(plan.before, memory)}
+        return Command(update=update, goto=self.site.model)
 
     def _beyond(
         self, entry: Ledger, reply: AIMessage | None, seconds: float
@@ -316,7 +339,8 @@ class ModelNode(Node):
         """The look with what the node before wanted said, and whose turn it is."""
         plan = look.plan
         host = plan.memory["host"]
-        switched = host.get("switched") or self.is_stronger
+        other = self.weaker not in (None, self._runnable(plan.memory))
+        switched = bool(host.get("switched")) or other
         memory = past.with_host(plan.memory, note=None, switched=switched)
         text = plan.note or host.get("note") or ""
         return replace(look, plan=replace(plan, memory=memory, note=text))

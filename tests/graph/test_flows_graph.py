@@ -196,6 +196,17 @@ def test_the_strong_node_can_be_one_of_the_graph(way: Way) -> None:
     assert "no results" not in strong.requests[0].text.splitlines()
 
 
+def test_a_strong_model_that_fails_is_done_without(way: Way) -> None:
+    """The run goes on from the last good point with the model's own node."""
+    strong = ScriptedModel(default=ConnectionError("down"), model_name="strong")
+    model = ScriptedModel(replies=[*same(4), "found"])
+
+    state = run(way, guarded(react(model), laddered(strong)))
+
+    assert last(state).text == "found"
+    assert "no results" not in model.requests[-1].text.splitlines()
+
+
 def test_the_strong_node_can_be_a_function(way: Way) -> None:
     """`stronger` is what one would give to `add_node`."""
     strong = ScriptedModel(replies=["found"], model_name="strong")
