@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopguard_lg import scratchpad
+from loopguard_lg.budgets import in_words
 from loopguard_lg.findings import Finding
 from loopguard_lg.steps import clip
 
@@ -162,7 +163,7 @@ def nobody() -> str:
 
 def budget_warning(warnings: Sequence[str]) -> str:
     """For the model, once for each limit: how much is left."""
-    names = ", ".join(w.split(":", 1)[1].replace("_", " ") for w in warnings)
+    names = ", ".join(in_words(name.split(":", 1)[1]) for name in warnings)
     return (
         f"[loop guard] Most of the budget is used ({names}). Come to an end: finish "
         "with what you have."

@@ -146,9 +146,9 @@ def test_arguments_that_cannot_be_read_are_said_to_be_so(error: str | None) -> N
 
 def test_a_budget_warning_names_what_is_short() -> None:
     """Without scope and underscores, for the model to read."""
-    text = prompts.budget_warning(["run:tool_calls", "thread:usd"])
+    text = prompts.budget_warning(["run:tool_calls", "thread:tool:web_search"])
 
-    assert "(tool calls, usd)" in text
+    assert "(tool calls, calls of `web_search`)" in text
 
 
 def report(**more: Any) -> dict[str, Any]:
