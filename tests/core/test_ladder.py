@@ -124,23 +124,6 @@ def test_an_escalation_lasts_its_turns() -> None:
     assert left == [3, 2, 1, 0, 0]
 
 
-def test_an_escalation_has_patience() -> None:
-    """What it goes back over is out of view: it may look once more by default."""
-    ladder = Ladder(Escalate(), GiveUp())
-    state = climbed({}, loop(1, 2, 3), ladder)
-
-    assert climb(ladder, state, loop(2, 3, 4), 4) is None
-    assert climbed(state, loop(3, 4, 5), ladder)["rung"] == 2
-
-
-def test_an_escalation_begins_without_held_calls() -> None:
-    """The stronger model may make each call of the loop for itself."""
-    state = climbed({}, loop(1, 2, 3, holds=(7,)))
-
-    assert state["holds"] == [7]
-    assert climbed(state, loop(2, 3, 4, holds=(7,)))["holds"] == []
-
-
 def test_progress_ends_an_escalation() -> None:
     """The cheaper model goes on, one rung further down."""
     state = climbed(climbed({}, loop(1, 2, 3)), loop(2, 3, 4))
