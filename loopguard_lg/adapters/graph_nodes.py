@@ -339,7 +339,8 @@ class ModelNode(Node):
         """The look with what the node before wanted said, and whose turn it is."""
         plan = look.plan
         host = plan.memory["host"]
-        other = self.weaker not in (None, self._runnable(plan.memory))
+        runs = self._runnable(plan.memory)
+        other = self.weaker is not None and runs is not self.weaker
         switched = bool(host.get("switched")) or other
         memory = past.with_host(plan.memory, note=None, switched=switched)
         text = plan.note or host.get("note") or ""
