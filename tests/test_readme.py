@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from loopguard_lg import Policy
-from loopguard_lg.testing.doubles import ScriptedModel
-from tests.middleware.runs import TOOLS
+from loopguard_lg.testing.doubles import ScriptedModel, call
+from tests.middleware.runs import THREAD, TOOLS, ask, guarded, notes, same
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,6 +37,16 @@ def test_the_python_of_the_readme_runs(
         exec(block, names)
 
     assert (tmp_path / "runs.jsonl").read_text().count("\n") == 1
+
+
+def test_the_nudge_of_the_readme_is_what_a_model_is_told() -> None:
+    """Word for word, as a run with a write and a loop brings it."""
+    start = call("write", path="notes.md", text="todo")
+    model = ScriptedModel(replies=[start, *same(3), "found"])
+    guarded(model).invoke(ask(), THREAD)
+    (shown,) = re.findall(r"```text\n(.*?)\n```", README, re.DOTALL)
+
+    assert notes(model)[-1] == shown
 
 
 @pytest.mark.parametrize("detector", Policy().detectors, ids=lambda d: d.kind)
