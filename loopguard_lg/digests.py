@@ -205,7 +205,7 @@ def short(data: bytes) -> int:
 
 
 _LOOSE = bytes(range(256)).lower()
-_PUNCTUATION = b" \t\r\n\"'`/\\.,;:()[]{}_?!"
+_PUNCTUATION = b" \t\r\n\"'`/\\.,;:()[]{}_?!-"
 
 
 def near_digest(data: bytes) -> int:
