@@ -122,8 +122,8 @@ class History:
 
     @property
     def kind(self) -> int:
-        """What the newest event was."""
-        return self.turns.kind[-1] if self.turns.kind else TEXT
+        """What the newest event was; -1 before the first."""
+        return self.turns.kind[-1] if self.turns.kind else -1
 
     def last(self, kind: int) -> int:
         """The index of the newest event of a kind, -1 if none is remembered."""

@@ -21,6 +21,8 @@ from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, History, Mark, Seen
 from loopguard_lg.progress import MUCH, NOTHING
 
+_KEY = 3
+"""Tools come and go within one stretch of churn."""
 _LIKE = 0.6
 """Shared words from which on two calls count as variants of each other."""
 
@@ -93,8 +95,7 @@ class Churn:
     def _found(
         self, turns: list[int], need: int, detail: str, seen: Seen
     ) -> Finding | None:
-        key = seen.row(0)[-3]
-        return report(self, turns, need, detail, key=key, seen=seen, again=3)
+        return report(self, turns, need, detail, key=_KEY, seen=seen, again=3)
 
 
 def _listed(shape: int, seen: Seen) -> bool:

@@ -18,6 +18,9 @@ from loopguard_lg.detectors.base import (
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History, Mark, Seen
 
+_INVALID = 4
+"""Invented names come and go within one series of invalid calls."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurringError:
@@ -120,7 +123,7 @@ class Invalid:
             self.times,
             "{n} calls in a row could not be carried out (no such tool or wrong "
             f"arguments), the last one {name_of(seen)}",
-            key=tool,
+            key=_INVALID,
             seen=seen,
             holds=(seen.call,),
         )

@@ -90,12 +90,13 @@ def _occurrences(history: History, seen: Seen, since: int) -> list[int]:
     rows = history.rows
     start = max(since, fence(history) + 1, last_change(history, seen))
     found: list[int] = []
-    for k, call in enumerate(rows.call):
-        if call != seen.call or rows.i[k] < start:
-            continue
-        if not (rows.marks[k] & Mark.BLOCKED or rows.result[k] == seen.result):
+    result = 0
+    for k in history.where("call", seen.call, start):
+        blocked = rows.marks[k] & Mark.BLOCKED
+        if not blocked and rows.result[k] != result:
             found.clear()
-        elif not rows.marks[k] & Mark.WAITED or seen.role not in ("poll", "read"):
+            result = rows.result[k]
+        if not rows.marks[k] & Mark.WAITED or seen.role not in ("poll", "read"):
             found.append(k)
     turns = turns_of(history, found)
     compacted = history.last(COMPACTION)
