@@ -42,7 +42,7 @@ from loopguard_lg.adapters.graph_state import (
 )
 from loopguard_lg.adapters.ledger import Ledger, ledger
 from loopguard_lg.adapters.messages import is_word, newest_reply, tokens_of
-from loopguard_lg.adapters.session import shown
+from loopguard_lg.adapters.plan import shown
 from loopguard_lg.memory import Memory, write
 from loopguard_lg.steps import Tokens
 from loopguard_lg.telemetry import prices

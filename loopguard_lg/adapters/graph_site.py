@@ -34,7 +34,8 @@ from loopguard_lg.adapters.graph_state import (
 )
 from loopguard_lg.adapters.messages import newest_word
 from loopguard_lg.adapters.past import Scene
-from loopguard_lg.adapters.session import Guard, Plan
+from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.adapters.session import Guard
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import Memory, fold, write

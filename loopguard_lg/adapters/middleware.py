@@ -31,7 +31,8 @@ from loopguard_lg.adapters import exits, leave
 from loopguard_lg.adapters.ledger import Ledger, ledger
 from loopguard_lg.adapters.messages import MARK, readable
 from loopguard_lg.adapters.past import Scene
-from loopguard_lg.adapters.session import Guard, Plan, shown
+from loopguard_lg.adapters.plan import Plan, shown
+from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.view import signed
 from loopguard_lg.hooks import Observer, logger
 from loopguard_lg.ladder import AskUser, Escalate

@@ -7,7 +7,8 @@ middleware turned into a result, and a process that died half-way all count once
 What an adapter keeps for itself in `memory["host"]`:
 
     {"open": the reply whose calls are under way, "word": id of the newest human word,
-     "first": id of the first message in view, "good": [[turn, message id], ...],
+     "thread": what events are reported under, "first": id of the first message in view,
+     "good": [[turn, message id], ...],
      "hidden": [[after id, up to id, text], ...], "asked": questions so far,
      "untidy": not every call has its result in its place,
      "exit": the reason where the model gave up,
@@ -148,9 +149,9 @@ def first(scene: Scene) -> str | None:
     return scene.seen[0].id if scene.seen else None
 
 
-def thread_of(scene: Scene, host: Mapping[str, Any]) -> str:
+def thread_of(host: Mapping[str, Any]) -> str:
     """What events are reported under: the thread, else the run's human word."""
-    return scene.thread or str(host.get("word") or "")
+    return str(host.get("thread") or "")
 
 
 def since(
@@ -175,6 +176,7 @@ def since(
     if word is not None and fresh:
         events.append(Human(text=text_of(word)))
         noted |= {"word": word.id, "exit": None}
+    noted["thread"] = scene.thread or noted.get("word") or host.get("thread")
     return events, noted
 
 

@@ -4,7 +4,6 @@ A host (middleware, graph node) calls `Guard.before_model` with the memory and t
 messages of its state, then `after_model` with the reply, and `before_tool` for each
 call. The guard object holds settings only; everything that belongs to a run goes
 through the memory, which the host writes back to its channel.
-
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
-from loopguard_lg.adapters import exits, past, view
+from loopguard_lg.adapters import exits, past
 from loopguard_lg.adapters.messages import (
     MARK,
     estimated,
     newest_reply,
-    note,
     pair,
     text_of,
     tokens_of,
     turn_of,
 )
 from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import AskUser, Escalate, Reflect
@@ -35,39 +34,6 @@ from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Compaction, Event, Human, Turn
 from loopguard_lg.telemetry import prices
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a host has to do now.
-
-    Attributes:
-        before: The memory as it was read.
-        memory: The memory as it is now.
-        verdict: What was decided.
-        note: What the model is told at the end of its messages, if anything.
-        final: The reply that takes the model's place, if the run leaves here.
-        report: The exit report, if it leaves.
-        stronger: The model of the escalation under way, if one is named.
-    """
-
-    before: Memory
-    memory: Memory
-    verdict: Verdict
-    note: str = ""
-    final: AIMessage | None = None
-    report: dict[str, Any] | None = None
-    stronger: Any = None
-
-    @property
-    def lifts_tool_choice(self) -> bool:
-        """Whether a tool choice that the app forces has to be lifted."""
-        return bool(self.note) or self.verdict.action == "escalate"
-
-    def without_stronger(self) -> Plan:
-        """The plan where the stronger model can't be had: its turns are over."""
-        ladder = {**self.memory["ladder"], "left": 0}
-        return replace(self, stronger=None, memory={**self.memory, "ladder": ladder})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +100,7 @@ class Guard:
         known = self._measured(reply, scene, seconds)
         if all(found is not None for _, found in pair(reply, results)):
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
-            thread = past.thread_of(scene, plan.memory["host"])
+            thread = past.thread_of(plan.memory["host"])
             verdict, memory = self._feed(plan.memory, turn, thread)
             return past.with_host(memory, open=None, due=past.due(verdict))
         spend = budgets.model_spend(Turn(**known))
@@ -181,6 +147,8 @@ class Guard:
         else:
             why = refusal.held or "loop"
             text = prompts.blocked(call["name"], why)
+        thread = past.thread_of(memory["host"])
+        self._tell("blocked", thread, None, Verdict(), text)
         return ToolMessage(
             text,
             name=call["name"],
@@ -224,7 +192,8 @@ class Guard:
         if tokens is None and self.policy.counts_tokens:
             tokens = estimated(scene.seen, reply)
         model = reply.response_metadata.get("model_name") or scene.model
-        cost = prices.cost(model, tokens, self.policy.prices)
+        own = self.policy.prices
+        cost = prices.cost(model, tokens, own) or prices.cost(scene.model, tokens, own)
         return {"model": model, "tokens": tokens, "cost": cost, "seconds": seconds}
 
     def _feed(
@@ -236,6 +205,10 @@ class Guard:
                 "loopguard: %s failed and was left out: %s", where, error
             )
         self._tell("seen", thread, event, verdict)
+        if verdict.faults:
+            self._tell("faulted", thread, event, verdict)
+        if verdict.finding is not None and verdict.action != "continue":
+            self._tell("detected", thread, event, verdict, verdict.finding.detail)
         return verdict, after
 
     def _tell(
@@ -262,7 +235,7 @@ class Guard:
         verdict = engine.standing(self.policy, memory, due=bool(due.get("acts")))
         warned = tuple(due.get("warnings", ()))
         events, noted = past.since(memory, scene, self.agent)
-        thread = past.thread_of(scene, {**memory["host"], **noted})
+        thread = past.thread_of(noted)
         for event in events:
             seen, memory = self._feed(memory, event, thread)
             if not isinstance(event, Compaction):  # it answers no finding
@@ -312,7 +285,7 @@ class Guard:
         detail: str,
     ) -> Plan:
         report = exits.report(reason, detail, memory, scene.messages, verdict)
-        thread = past.thread_of(scene, memory["host"])
+        thread = past.thread_of(memory["host"])
         end = self.policy.ladder.rungs[-1]
         host: dict[str, Any] = {"open": None, "exit": None}
         asks = isinstance(end, AskUser) and scene.resumable
@@ -336,7 +309,7 @@ class Guard:
         self, before: Memory, memory: Memory, scene: Scene, verdict: Verdict
     ) -> Plan:
         rung = self.policy.ladder.at(memory["ladder"].get("rung", 0))
-        thread = past.thread_of(scene, memory["host"])
+        thread = past.thread_of(memory["host"])
         said = ""
         if (
             verdict.action == "reflect"
@@ -368,26 +341,6 @@ class Guard:
             note=said,
             stronger=stronger,
         )
-
-
-def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
-    """The messages that the model is to be given.
-
-    Args:
-        plan: What was planned.
-        scene: What the host knows.
-        model: Name of the model that will read them.
-    """
-    host = plan.memory["host"]
-    messages = scene.seen
-    hidden = past.hidden_of(host)
-    if hidden:
-        messages = view.without(messages, hidden)
-    if host.get("untidy"):
-        messages = view.answered(messages)
-    if host.get("switched"):
-        messages = view.native(messages, model)
-    return [*messages, note(plan.note)] if plan.note else messages
 
 
 def _starts_afresh(event: Event) -> bool:

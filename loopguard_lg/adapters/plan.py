@@ -1,0 +1,68 @@
+"""What a guard has decided for one model call, and what the model is shown for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from loopguard_lg.adapters import past, view
+from loopguard_lg.adapters.messages import note
+from loopguard_lg.adapters.past import Scene
+from loopguard_lg.engine import Verdict
+from loopguard_lg.memory import Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a host has to do now.
+
+    Attributes:
+        before: The memory as it was read.
+        memory: The memory as it is now.
+        verdict: What was decided.
+        note: What the model is told at the end of its messages, if anything.
+        final: The reply that takes the model's place, if the run leaves here.
+        report: The exit report, if it leaves.
+        stronger: The model of the escalation under way, if one is named.
+    """
+
+    before: Memory
+    memory: Memory
+    verdict: Verdict
+    note: str = ""
+    final: AIMessage | None = None
+    report: dict[str, Any] | None = None
+    stronger: Any = None
+
+    @property
+    def lifts_tool_choice(self) -> bool:
+        """Whether a tool choice that the app forces has to be lifted."""
+        return bool(self.note) or self.verdict.action == "escalate"
+
+    def without_stronger(self) -> Plan:
+        """The plan where the stronger model can't be had: its turns are over."""
+        ladder = {**self.memory["ladder"], "left": 0}
+        return replace(self, stronger=None, memory={**self.memory, "ladder": ladder})
+
+
+def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
+    """The messages that the model is to be given.
+
+    Args:
+        plan: What was planned.
+        scene: What the host knows.
+        model: Name of the model that will read them.
+    """
+    host = plan.memory["host"]
+    messages = scene.seen
+    hidden = past.hidden_of(host)
+    if hidden:
+        messages = view.without(messages, hidden)
+    if host.get("untidy"):
+        messages = view.answered(messages)
+    if host.get("switched"):
+        messages = view.native(messages, model)
+    return [*messages, note(plan.note)] if plan.note else messages
