@@ -249,7 +249,7 @@ def _anonymous(data: bytes, hints: bytes) -> bytes:
         hints: The same with all digits as `0` and no blanks: cheap searches in it show
             first whether a regular expression could match at all.
     """
-    if b"hhhhhhh" in data.translate(_HEX) or b"0x" in data:
+    if b"hhhhhhh" in data.translate(_HEX):
         data = _ID.sub(b"<id>", data)
     if b":" in hints and b"0:00" in hints:
         data = _CLOCK.sub(b"<time>", data)

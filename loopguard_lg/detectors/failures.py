@@ -57,7 +57,7 @@ class RecurringError:
         """Is this error one of a series?"""
         rows = history.rows
         start = history.back(self.window)
-        if seen.role == "other":
+        if seen.role in ("other", "write"):
             start = max(start, last_change(history, seen))
         found = [k for k in history.where("kin", seen.kin, start) if rows.error[k]]
         turns = turns_of(history, found)

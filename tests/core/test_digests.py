@@ -15,6 +15,7 @@ from loopguard_lg.digests import (
     result_digest,
     result_hash,
     settle,
+    size,
     sketch,
     step_digests,
     tidy_path,
@@ -123,7 +124,7 @@ def test_near_calls_differ_by_what_rarely_matters(
             "id 123e4567-e89b-12d3-a456-426614174000",
             "id 00000000-e89b-12d3-a456-42661417400f",
         ),
-        ("<obj at 0x7f3a12>", "<obj at 0x55d0f3>"),
+        ("<obj at 0x7f3a12bc>", "<obj at 0x55d0f3aa>"),
         ("pid 4711 started", "pid 12 started"),
         ("wrote /tmp/abc123", "wrote /tmp/zzz"),
         ("attempt 2 failed", "attempt 3 failed"),
@@ -178,6 +179,22 @@ def test_hostile_arguments_have_digests() -> None:
 def test_objects_count_by_their_type_not_their_address() -> None:
     """Two plain objects make one call."""
     assert args_hash({"x": object()}) == args_hash({"x": object()})
+
+
+def test_objects_that_refuse_to_be_text_have_digests() -> None:
+    """Somebody else's `__str__` may raise."""
+
+    class Mute:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert args_hash({"x": Mute()}) == args_hash({"x": Mute()})
+
+
+def test_the_size_of_a_result_is_that_of_the_untrimmed_one() -> None:
+    """A recording says how large it was; live text is measured in bytes."""
+    assert size(Step(tool="f", result="é")) == 2
+    assert size(Step(tool="f", result="x", result_bytes=9)) == 9
 
 
 def test_ten_megabytes_have_digests() -> None:

@@ -190,3 +190,27 @@ def test_tests_are_edited_honestly(old: str, new: str) -> None:
     step = Step(tool="edit_file", args=args)
 
     assert not weakens(step, read_use(step, None))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step(
+            tool="bash", args={"command": "sed -i 's/assert x/pass/' tests/test_a.py"}
+        ),
+        Step(tool="bash", args={"command": "pytest --deselect tests/test_a.py"}),
+        Step(tool="bash", args={"command": "rm -f tests/test_a.py"}),
+        Step(tool="delete_file", args={"path": "tests/test_a.py"}),
+    ],
+)
+def test_commands_make_tests_weaker(step: Step) -> None:
+    """Also by leaving tests out of the run, and by deleting them."""
+    assert weakens(step, read_use(step, None))
+
+
+@pytest.mark.parametrize("command", ["pytest -q", "sed -i s/a/b/ src/a.py", "ls tests"])
+def test_other_commands_make_no_test_weaker(command: str) -> None:
+    """Running tests, and changing other files, is no tampering."""
+    step = Step(tool="bash", args={"command": command})
+
+    assert not weakens(step, read_use(step, None))

@@ -536,4 +536,31 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             for n in range(9)
         ],
     ),
+    "delegations whose answers begin the same": (
+        "ping_pong",
+        3,
+        [
+            does(
+                "delegate",
+                "I clicked 'Email us'. The page shows the contact form of the office, "
+                "with the address, the telephone number and the opening hours; below "
+                "them the fields for the name, the address and the question. "
+                * 2
+                + " ".join(f"seen {n * k}" for k in range(9)),
+                to="surfer",
+                task=f"Please write to the office and ask for the {what} of the house",
+            )
+            for n, what in enumerate(("price", "sale price", "lowest price", "cost"))
+        ],
+    ),
+    "files whose digest alternates": (
+        "oscillation",
+        5,
+        [
+            does(
+                "format_file", f"rewritten, sha {sha}", role="write", path="a", pass_=n
+            )
+            for n, sha in enumerate(("aaaaaa1", "bbbbbb2") * 3)
+        ],
+    ),
 }
