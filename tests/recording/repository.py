@@ -68,14 +68,19 @@ WITH_FILES = "\n".join([PROMPT, "The repository has these files:", *FILES])
 class FirstReplyCalls(AgentMiddleware):
     """The first reply to a person has to be a tool call; the others are free.
 
-    Small models otherwise answer at once, from nothing.
+    Small models otherwise answer at once, from nothing. With `notes` the same holds
+    for what the guard says.
     """
+
+    def __init__(self, *, notes: bool = False) -> None:
+        super().__init__()
+        self.notes = notes
 
     def wrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
     ) -> ModelResponse:
         """Force a call where a person spoke last."""
-        return handler(_forced(request))
+        return handler(self._forced(request))
 
     async def awrap_model_call(
         self,
@@ -83,28 +88,28 @@ class FirstReplyCalls(AgentMiddleware):
         handler: Callable[[ModelRequest], Awaitable[ModelResponse]],
     ) -> ModelResponse:
         """Force a call where a person spoke last."""
-        return await handler(_forced(request))
+        return await handler(self._forced(request))
 
-
-def _forced(request: ModelRequest) -> ModelRequest:
-    last = request.messages[-1]
-    if isinstance(last, HumanMessage) and last.name is None:
-        return request.override(tool_choice="required")
-    return request
+    def _forced(self, request: ModelRequest) -> ModelRequest:
+        last = request.messages[-1]
+        if isinstance(last, HumanMessage) and (self.notes or last.name is None):
+            return request.override(tool_choice="required")
+        return request
 
 
 def agent(
     model: BaseChatModel,
     *middleware: AgentMiddleware,
     prompt: str = PROMPT,
+    notes: bool = False,
     **settings: Any,
 ) -> Any:
-    """An agent over the repository."""
+    """An agent over the repository; `notes`: it has to act on the guard's notes."""
     return create_agent(
         model,
         [search_docs, read_file, list_dir],
         system_prompt=prompt,
-        middleware=[*middleware, FirstReplyCalls()],
+        middleware=[*middleware, FirstReplyCalls(notes=notes)],
         **settings,
     )
 

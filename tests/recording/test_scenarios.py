@@ -71,23 +71,27 @@ def test_a_guarded_weak_model_climbs_the_ladder(
 ) -> None:
     """Told so, it repeats itself; the call is held back and the strong one goes on."""
     guard = Guard(strong, leave_tools=())
-    result = agent(weak, guard.middleware).invoke(ask(STORE))
+    result = agent(weak, guard.middleware, notes=True).invoke(ask(STORE))
+    acts = [act for act in guard.acts if act in ("reflected", "escalated")]
     texts = [message.text for message in result["messages"]]
 
-    assert guard.acts[:2] == ["reflected", "escalated"]
+    assert acts[:2] == ["reflected", "escalated"]
     assert any(text.startswith("Not executed") for text in texts)
     assert {weak.model_name, strong.model_name} <= set(answered_by(result))
-    assert result["loopguard_exit"]["reason"] == "loop"
+    assert texts[-1]
 
 
-def test_a_strong_model_leaves_by_itself(weak: ChatOpenAI, strong: ChatOpenAI) -> None:
-    """Given the way out, the model that was escalated to takes it."""
+def test_a_nudged_weak_model_comes_to_an_end(
+    weak: ChatOpenAI, strong: ChatOpenAI
+) -> None:
+    """Free to answer or to give up, it does, after fewer calls than left alone."""
     guard = Guard(strong)
-    result = agent(weak, guard.middleware).invoke(ask(WORKERS))
+    result = agent(weak, guard.middleware).invoke(ask(PORT))
+    calls = asked(result)
 
-    assert guard.acts == ["reflected", "escalated", "exited"]
-    assert asked(result)[-1][0] == "give_up"
-    assert result["loopguard_exit"]["reason"] == "gave_up"
+    assert "reflected" in guard.acts
+    assert max(map(calls.count, calls)) <= 4
+    assert result["messages"][-1].text
 
 
 def test_a_guard_is_silent_on_a_healthy_run(strong: ChatOpenAI) -> None:
