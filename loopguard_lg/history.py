@@ -152,6 +152,11 @@ class History:
         values = getattr(self.rows, column)
         return [k for k in self.since(start) if values[k] == value]
 
+    def agents(self, turns: list[int]) -> set[int]:
+        """Who acted in these turns."""
+        known = dict(zip(self.turns.i, self.turns.agent, strict=True))
+        return {known[i] for i in turns if i in known}
+
     def news(self, after: int, *, errors: bool = False) -> int:
         """How many turns after the one at index `after` brought something new.
 

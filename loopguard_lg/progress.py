@@ -101,7 +101,8 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
     """How a call ended; `data`: its calm result."""
     head = data[:_HEAD].lower()
     ok, count = read_check(step, use, data)
-    failed = _has_failed(step, head) if ok is None else ok is False
+    silent = use.role == "read" and not head.strip()  # grep that finds nothing fails
+    failed = _has_failed(step, head) and not silent if ok is None else ok is False
     if failed:
         text = telling_line(data)
         return Outcome(

@@ -184,7 +184,9 @@ class Scale:
         return -1
 
     def _written(self, call: Call, fresh: int) -> int:
-        """Writes are progress with a new artefact, a state never seen, or news."""
+        """Writes are progress with a new artefact, a state never seen, or news; a
+        gesture that shows a known page is nothing.
+        """
         if call.state and call.state in self.past.rows.state:
             return NOTHING
         if call.state and call.sure:
@@ -192,7 +194,10 @@ class Scale:
         path = call.use.path
         if path and self.novelty([key_of(f"artefact\0{path}")], 1.0) == MUCH:
             return MUCH
-        return LITTLE if call.outcome.formal else max(LITTLE, fresh)
+        if call.outcome.formal:
+            return LITTLE
+        same = call.use.acts and fresh == NOTHING and len(call.data) > ANSWER
+        return NOTHING if same else max(LITTLE, fresh)
 
     def _looked(self, call: Call, fresh: int) -> int:
         """Other calls are progress by the lines of their results.

@@ -77,17 +77,15 @@ class Churn:
         if rows.result.count(seen.result) < need or seen.marks & Mark.FORMAL:
             return None
         start = max(fence(history) + 1, last_change(history, seen))
-        turns = turns_of(
-            history,
-            (
-                k
-                for k in history.where("result", seen.result, start)
-                if likeness(rows.words[k], seen.words) >= _LIKE
-                and not rows.marks[k] & Mark.WAITED
-                and (rows.near[k] == seen.near or not _listed(rows.shape[k], seen))
-            ),
-        )
-        if idle(history, turns):
+        alike = [
+            k
+            for k in history.where("result", seen.result, start)
+            if likeness(rows.words[k], seen.words) >= _LIKE
+            and not rows.marks[k] & Mark.WAITED
+            and (rows.near[k] == seen.near or not _listed(rows.shape[k], seen))
+        ]
+        turns = turns_of(history, alike)
+        if len({rows.near[k] for k in alike}) < 2 or idle(history, turns):
             return None
         detail = "was called {n} times in other words, each time with the same result"
         return self._found(turns, need, f"{name_of(seen)} {detail}", seen)

@@ -25,7 +25,7 @@ class PingPong:
 
     Attributes:
         laps: So many laps make a finding where words repeat; twice as many where only
-            the hand-overs do.
+            the hand-overs do, and where one of the two is the person.
         depth: So many hand-overs with no work between make a finding, whoever they go
             to.
         shadow: Only tell.
@@ -101,6 +101,8 @@ class PingPong:
         """Two speakers in turn who say the same, or nothing new, to each other."""
         turns = history.turns
         span = 2 * (self.laps + 1)
+        if HUMAN in turns.kind[-span:]:
+            span = 4 * self.laps
         kinds = turns.kind[-span:]
         if len(kinds) < span or not set(kinds) <= {TEXT, HUMAN}:
             return None

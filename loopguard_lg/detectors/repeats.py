@@ -53,6 +53,8 @@ class Repeat:
         turns = _occurrences(history, seen, history.back(self.window))
         if idle(history, turns, errors=not seen.error) or in_cycle(history):
             return None
+        if len(turns) - len(history.agents(turns)) + 1 < self.times:
+            return None
         return report(
             self,
             turns,
@@ -82,6 +84,11 @@ def _patience(seen: Seen, times: int) -> int:
     return times + (seen.role == "poll" or bool(seen.marks & Mark.PENDING))
 
 
+def _waited(marks: int) -> bool:
+    """Did a call look again after a wait?"""
+    return bool(marks & Mark.WAITED) and not marks & Mark.WRITE
+
+
 def _occurrences(history: History, seen: Seen, since: int) -> list[int]:
     """The turns in which the call brought this result, with no change between.
 
@@ -96,7 +103,7 @@ def _occurrences(history: History, seen: Seen, since: int) -> list[int]:
         if not blocked and rows.result[k] != result:
             found.clear()
             result = rows.result[k]
-        if not rows.marks[k] & Mark.WAITED or seen.role not in ("poll", "read"):
+        if not _waited(rows.marks[k]):
             found.append(k)
     turns = turns_of(history, found)
     compacted = history.last(COMPACTION)
@@ -143,8 +150,7 @@ class NearRepeat:
         found = [
             k
             for k in history.where("near", seen.near, self._start(history, seen))
-            if rows.result[k] == seen.result
-            and not (rows.marks[k] & Mark.WAITED and seen.role == "poll")
+            if rows.result[k] == seen.result and not _waited(rows.marks[k])
         ]
         detail = f"{name_of(seen)} was called {{n}} times with nearly the same "
         return self._found(

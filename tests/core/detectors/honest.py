@@ -350,7 +350,7 @@ HONEST: dict[str, list[Event]] = {
         )
     ],
     "refused edits with one that applies between": [
-        does("edit_file", result, path="a.py", old=str(n), new="y")
+        does("edit_file", result, path="a.py", old=str(n), new=f"y{n}")
         for n, result in enumerate(
             ("Error: no match", "Error: no match", "applied") * 3
         )
@@ -386,5 +386,62 @@ HONEST: dict[str, list[Event]] = {
             new="@pytest.mark.skip\ndef test_a():",
         ),
         does("run_tests", "3 passed, 1 skipped", error=False),
+    ],
+    "a long outage": [
+        *(
+            does("fetch", "503 Service Unavailable", error=True, url="a")
+            for _ in range(4)
+        ),
+        does("fetch", "the page\nat last", error=False, url="a"),
+    ],
+    "known files again after a compaction": [
+        *(does("read_file", f"{n}\nfile\n{n * 3}\nx", path=f"{n}") for n in range(6)),
+        Compaction(agent="agent"),
+        *(does("read_file", f"{n}\nfile\n{n * 3}\nx", path=f"{n}") for n in range(6)),
+    ],
+    "the same tests run by three agents": [
+        turn(call("run_tests", "12 passed"), agent=agent)
+        for agent in ("coder", "reviewer", "tester")
+    ],
+    "tests that stay green": [
+        event
+        for n in range(5)
+        for event in (
+            does("edit_file", "applied", path="a.py", old=f"{n}", new=f"{n + 1}"),
+            does("run_tests", "12 passed", error=False),
+        )
+    ],
+    "looking between sleeps": [
+        event
+        for _ in range(6)
+        for event in (
+            does("kubectl", "pod web-1 Pending", args="get pods"),
+            does("sleep", "", seconds=10),
+        )
+    ],
+    "the same mail to many": [
+        does("send_email", "sent", to=f"{n}@x.example", body="Please come on Friday.")
+        for n in range(12)
+    ],
+    "a form": [
+        *(
+            does("fill", "ok", ref=f"e{n}", text=text)
+            for n, text in enumerate(("Ann", "Lee", "a@b.example", "High St", "Leeds"))
+        ),
+        does("click", "Thank you", ref="e9"),
+    ],
+    "one search and then its pages": [
+        event
+        for n in range(5)
+        for event in (
+            does("web_search", "1. wiki/X 2. docs/X", query=f"X and how {n} works"),
+            does("open_url", f"Section {n}\npart {n}\nend {n}", url=f"docs/X/{n}"),
+        )
+    ],
+    "greetings": [
+        event for _ in range(3) for event in (asks("hi"), says("Hello! What can I do?"))
+    ],
+    "verdicts on many documents": [
+        does("classify_document", "relevant", doc=f"d{n}") for n in range(12)
     ],
 }

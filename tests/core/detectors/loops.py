@@ -510,7 +510,7 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
     ),
     "a person and an agent who don't listen": (
         "ping_pong",
-        5,
+        7,
         [
             event
             for _ in range(4)
@@ -562,5 +562,34 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             )
             for n, sha in enumerate(("aaaaaa1", "bbbbbb2") * 3)
         ],
+    ),
+    "other buttons of one page": (
+        "churn",
+        5,
+        [
+            does("click", "Login page\nUser\nPassword\nSubmit\nHelp and terms", on=name)
+            for name in ("Submit", "Log in", "Enter", "OK", "Continue", "Next")
+        ],
+    ),
+    "a query in Arabic in other words": (
+        "churn",
+        4,
+        [
+            does(
+                "search", "1. موقع الطقس 2. أخبار اليوم 3. صفحة المدينة والطقس", query=q
+            )
+            for q in (
+                "طقس القاهرة اليوم",
+                "اليوم طقس القاهرة",
+                "القاهرة طقس اليوم الآن",
+                "الطقس في القاهرة اليوم",
+                "طقس اليوم القاهرة",
+            )
+        ],
+    ),
+    "a log that stays missing": (
+        "repeat",
+        2,
+        [does("bash", "", command="cat run.log 2>/dev/null") for _ in range(4)],
     ),
 }

@@ -22,7 +22,7 @@ from loopguard_lg.digests import call_digest
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History
-from loopguard_lg.steps import Step, Turn
+from loopguard_lg.steps import Step
 from loopguard_lg.tools import ToolPolicy
 
 from .loops import LOOPS
@@ -148,7 +148,7 @@ def test_a_blocked_repeat_is_evidence() -> None:
         tool="search", args={"query": "x"}, result="not executed", blocked=True
     )
     history = History()
-    for event in [EMPTY, EMPTY, Turn(steps=(blocked,))]:
+    for event in [EMPTY, EMPTY, turn(blocked)]:
         history = history.push(event)
 
     assert Repeat().observe(history) is not None
