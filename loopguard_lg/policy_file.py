@@ -1,6 +1,6 @@
 """A policy by name or from a file, for `--policy FILE|PRESET` and for apps.
 
-A file is a `loopguard.toml`, or a `pyproject.toml` with all of it below
+A file is TOML, YAML or JSON by its name, or a `pyproject.toml` with all of it below
 `[tool.loopguard]`. Settings have the names that they have in Python; what is not set
 stays as in the preset, or as in `Policy()`. A `[budget]` replaces the preset's budget
 as a whole, as it does in Python.
@@ -35,6 +35,7 @@ most = 8
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, replace
@@ -63,7 +64,7 @@ _EXITS: dict[str, type[GiveUp] | type[AskUser]] = {
 
 
 def load_policy(source: str | Path) -> Policy:
-    """The policy that `source` names: a TOML file, or else a preset.
+    """The policy that `source` names: a file, or else a preset.
 
     Raises:
         PolicyError: There is neither, it can't be read, or a setting is wrong: the
@@ -81,18 +82,39 @@ def load_policy(source: str | Path) -> Policy:
 
 
 def _read(path: Path) -> Table:
+    name, parse = _FORMATS.get(path.suffix, (None, None))
+    if name is None or parse is None:
+        raise PolicyError("a policy's name ends in .toml, .yaml, .yml or .json")
     try:
-        data: Any = tomllib.loads(path.read_text("utf-8"))
+        data = parse(path.read_text("utf-8"))
     except OSError as error:
         raise PolicyError(f"can't be read: {error.strerror}") from None
     except ValueError as error:
-        raise PolicyError(f"is no TOML: {error}") from None
+        raise PolicyError(f"is no {name}: {error}") from None
     if path.name != "pyproject.toml":
         return _table(data, "")
     table = _table(data.get("tool", {}), "tool").get("loopguard")
     if table is None:
         raise PolicyError("has no [tool.loopguard]")
     return _table(table, "tool.loopguard")
+
+
+def _parse_yaml(text: str) -> Any:
+    import yaml  # comes with langchain-core
+
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+_FORMATS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "": ("TOML", tomllib.loads),
+    ".toml": ("TOML", tomllib.loads),
+    ".yaml": ("YAML", _parse_yaml),
+    ".yml": ("YAML", _parse_yaml),
+    ".json": ("JSON", json.loads),
+}
 
 
 def _policy(table: Table) -> Policy:

@@ -128,7 +128,7 @@ def _policy_code(policy: str | None) -> dict[str, str]:
     code = "Policy(budget=())" if policy is None else f"Policy.preset({policy!r})"
     if policy is None or not os.path.exists(policy):
         return {"imports": "from loopguard_lg import Policy", "policy": code}
-    imports = "from loopguard_lg.policyfile import load_policy"
+    imports = "from loopguard_lg.policy_file import load_policy"
     return {"imports": imports, "policy": f"load_policy({policy!r})"}
 
 

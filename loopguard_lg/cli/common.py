@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
-from loopguard_lg.errors import LoopGuardError, PolicyError, TraceFormatError
+from loopguard_lg.errors import LoopGuardError, TraceFormatError
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.replay import Outcome
@@ -79,14 +79,9 @@ def load_policy(name: str | None) -> Policy:
 
     if name is None:
         return Policy(budget=())
-    if os.path.exists(name):
-        from loopguard_lg import policyfile
+    from loopguard_lg import policy_file
 
-        return policyfile.load_policy(name)
-    try:
-        return Policy.preset(name)
-    except PolicyError as error:
-        raise PolicyError(f"--policy: no such file, and {error}") from None
+    return policy_file.load_policy(name)
 
 
 def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:

@@ -77,7 +77,7 @@ def test_what_cannot_be_read_comes_last_and_is_status_two(
         (["check", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["check", "-", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["check", "-", "--polcy", "x"], "No such option: --polcy"),
-        (["check", "-", "--policy", "brisk"], "'brisk' is not known"),
+        (["check", "-", "--policy", "brisk"], "'brisk' is neither a file nor a preset"),
         (["check", "-", "--explain", "x"], "no run has the id x"),
         (["check", "-", "--emit-test", "t.py"], "there is no run"),
         (["chekc"], "No such command 'chekc'"),
