@@ -238,9 +238,9 @@ def tool_spend(turn: Turn, handoffs: int, watched: frozenset[str]) -> Used:
     return out
 
 
-def add(*parts: Mapping[str, float]) -> Used:
+def add(first: Mapping[str, float], *parts: Mapping[str, float]) -> Used:
     """The sum of usages, as a new one."""
-    out: Used = {}
+    out: Used = dict(first)
     for part in parts:
         for name, amount in part.items():
             out[name] = out.get(name, 0) + amount

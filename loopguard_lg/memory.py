@@ -51,9 +51,11 @@ def load(data: Any) -> Memory:
 
 
 def _fits(data: Mapping[str, Any]) -> bool:
-    return all(
-        isinstance(data.get(key), type(value)) for key, value in _SHAPE.items()
-    ) and all(isinstance(data["used"].get(scope), dict) for scope in _SCOPES)
+    for key, kind in _KINDS:
+        if not isinstance(data.get(key), kind):
+            return False
+    used = data["used"]
+    return isinstance(used.get("run"), dict) and isinstance(used.get("thread"), dict)
 
 
 def afresh(data: Mapping[str, Any]) -> Memory:
@@ -69,7 +71,7 @@ def afresh(data: Mapping[str, Any]) -> Memory:
     return kept
 
 
-_SHAPE = fresh()
+_KINDS = tuple((key, type(value)) for key, value in fresh().items())
 _SCOPES = ("run", "thread")
 
 
