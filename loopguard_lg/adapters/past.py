@@ -12,6 +12,7 @@ What an adapter keeps for itself in `memory["host"]`:
      "hidden": [[after id, up to id, text], ...], "asked": questions so far,
      "untidy": not every call has its result in its place,
      "exit": the reason where the model gave up,
+     "vain": another middleware refused the question to a person,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
      "step": superstep of the newest look, "lap": supersteps from the one before,
@@ -175,7 +176,7 @@ def since(
         events.append(Compaction(agent=agent))
     if word is not None and fresh:
         events.append(Human(text=text_of(word)))
-        noted |= {"word": word.id, "exit": None}
+        noted |= {"word": word.id, "exit": None, "vain": False}
     noted["thread"] = scene.thread or noted.get("word") or host.get("thread")
     return events, noted
 
@@ -200,6 +201,8 @@ def _closed(
             events.append(Human(text=text, answer=not text.startswith("raise_budget")))
             if opened.get("ask") and text.startswith("stop"):
                 noted["exit"] = "a person said to stop"
+    if opened.get("ask") and not events:
+        noted["vain"] = True
     return events, noted
 
 

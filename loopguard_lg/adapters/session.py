@@ -243,6 +243,8 @@ class Guard:
             warned = () if _starts_afresh(event) else (*warned, *seen.warnings)
             if seen.good or isinstance(event, Human):
                 memory = past.marked_good(memory, seen.i, scene.messages)
+        if noted.get("vain"):  # nobody was asked: the exit is still to be made
+            verdict = engine.standing(self.policy, memory, due=True)
         verdict = replace(verdict, warnings=warned)
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
         return self._charged(verdict, memory, scene)
@@ -288,7 +290,8 @@ class Guard:
         thread = past.thread_of(memory["host"])
         end = self.policy.ladder.rungs[-1]
         host: dict[str, Any] = {"open": None, "exit": None}
-        asks = isinstance(end, AskUser) and scene.resumable
+        able = scene.resumable and not memory["host"].get("vain")
+        asks = isinstance(end, AskUser) and able
         if asks and reason in ("loop", "budget"):
             number = memory["host"].get("asked", 0) + 1
             final = exits.question(report, number)

@@ -4,7 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import (
+    HumanInTheLoopMiddleware,
+    ToolCallLimitMiddleware,
+)
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeCancelledError
@@ -209,3 +212,22 @@ def test_a_loop_after_an_answer_is_reflected_on_again() -> None:
 
     assert "3 times" in "".join(notes(model)[asked:])
     assert agent.get_state(THREAD).interrupts
+
+
+@pytest.mark.parametrize("budget", [Budget(), Budget(tool_calls=3)])
+def test_a_question_that_is_refused_is_not_asked_for_ever(budget: Budget) -> None:
+    """Where another middleware answers the question, the run ends with its report."""
+    limit = ToolCallLimitMiddleware(tool_name="ask_user", thread_limit=1)
+    model = ScriptedModel(
+        replies=[call("ask_user", question="?")], default=call("search", query="x")
+    )
+    policy = laddered(end=AskUser()).replace(leave_tools=("ask_user",), budget=budget)
+    agent = guarded(model, policy, middleware=[limit], checkpointer=InMemorySaver())
+    agent.invoke(ask(), THREAD)
+
+    state = agent.invoke(Command(resume="go on"), THREAD)
+
+    assert state["loopguard_exit"]["reason"] == (
+        "budget" if budget.tool_calls else "loop"
+    )
+    assert not last(state).tool_calls
