@@ -208,10 +208,18 @@ _LOOSE = bytes(range(256)).lower()
 _PUNCTUATION = b" \t\r\n\"'`/\\.,;:()[]{}_?!-"
 
 
+_SHORT = 400
+"""Bytes of a call up to which times and random ids are looked for in it."""
+
+
 def near_digest(data: bytes) -> int:
-    """32 bits of a call that ignore case, white space, quotes, times and random ids."""
+    """32 bits of a call that ignore case, white space and punctuation, and in a short
+    call times and random ids.
+    """
     data = _fold(data)
-    return short(_anonymous(data, _hints(data)).translate(_LOOSE, _PUNCTUATION))
+    if len(data) <= _SHORT:
+        data = _anonymous(data, _hints(data))
+    return short(data.translate(_LOOSE, _PUNCTUATION))
 
 
 def _fold(data: bytes) -> bytes:
@@ -237,7 +245,7 @@ _CLOCK = re.compile(
 """Times of day. A date keeps its day, which is data more often than not."""
 
 _TMP = re.compile(rb"/tmp/[\w.+-]+")
-_TOOK = re.compile(rb"\d[\d.]{0,15} ?m?s(?:ec|ecs|econds?)?(?![0-9A-Za-z])")
+_TOOK = re.compile(rb"\d[\d.]*+ ?m?s(?:ec|ecs|econds?)?(?![0-9A-Za-z])")
 _COUNTED = re.compile(rb"\b(?:pid|[Aa]ttempts?)[ =:#]{1,3}\d+")
 
 

@@ -180,9 +180,9 @@ def mask(text: bytes) -> bytes:
 
 
 _FAIL_COUNT = re.compile(
-    rb"(\d+) (?:tests? )?(?:failed|failures?|failing|errors?)\b"
-    rb"|(?:failures|failed tests?|failing tests?|failed|errors)[:=] ?(\d+)"
-    rb"|there (?:are|is)(?: still)? (\d+) failing"
+    rb"(?<!\d)(\d{1,6}) (?:tests? )?(?:failed|failures?|failing|errors?)\b"
+    rb"|(?:failures|failed tests?|failing tests?|failed|errors)[:=] ?(\d{1,6})"
+    rb"|there (?:are|is)(?: still)? (\d{1,6}) failing"
 )
 _PASS = re.compile(
     rb"\b(\d+) (?:tests? )?(?:passed|passing|ok)\b|\ball (?:\w+ )?(?:tests?|checks?)"
@@ -202,7 +202,7 @@ def read_check(step: Step, use: Use, data: bytes) -> tuple[bool | None, int]:
         return None, -1
     low = data.lower()
     count = max(
-        (int(next(filter(None, m.groups()))[:6]) for m in _FAIL_COUNT.finditer(low)),
+        (int(next(filter(None, m.groups()))) for m in _FAIL_COUNT.finditer(low)),
         default=-1,
     )
     if use.role == "write":
