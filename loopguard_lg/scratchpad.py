@@ -5,14 +5,18 @@ line each, with secrets masked, and the whole is capped in bytes, so that it liv
 the graph's state and is never in the way. State is plain data:
 
     {"tried": {digest: [call, times, outcome]}, "ruled": [[call, reason]],
-     "facts": [text], "writes": [[call, receipt]], "branches": [text]}
+     "facts": [text], "writes": [[call, receipt]], "branches": [text],
+     "earlier": [[call or fact, reason]]}
+
+`earlier` is what other runs ruled out, or learned (then without a reason); what
+matters most stands last.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import orjson
@@ -22,15 +26,26 @@ Pad: TypeAlias = dict[str, Any]
 BYTES = 2_400
 """Most bytes of text in a scratchpad, over all its parts."""
 
-_MOST = {"tried": 8, "ruled": 6, "facts": 6, "writes": 8, "branches": 4}
+_MOST = {
+    "tried": 8,
+    "ruled": 6,
+    "facts": 6,
+    "writes": 8,
+    "branches": 4,
+    "earlier": 6,
+}
+_EARLIER = 800
+"""Most bytes of what other runs knew: room is left for what this one learns."""
+
 _SHAPES: dict[str, tuple[type, ...]] = {
     "tried": (str, int, str),
     "ruled": (str, str),
     "facts": (),
     "writes": (str, str),
     "branches": (),
+    "earlier": (str, str),
 }
-_LINE = 160
+LINE = 160
 """Most characters of one text."""
 
 _NAMES = (
@@ -102,7 +117,7 @@ def tried(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
     key = name(digest)
     entries = dict(pad.get("tried", {}))
     times = entries.pop(key, ["", 0, ""])[1] + 1
-    entries[key] = [quote(call, _LINE), times, quote(outcome, 60)]
+    entries[key] = [quote(call, LINE), times, quote(outcome, 60)]
     if len(entries) > _MOST["tried"]:
         del entries[next(iter(entries))]
     return {**pad, "tried": entries}
@@ -121,16 +136,33 @@ def ruled_out(pad: Pad, digest: int) -> Pad:
 
 def add(pad: Pad, part: str, *texts: str) -> Pad:
     """With one more entry in `facts`, `branches`, `ruled` or `writes`."""
-    lines = [quote(text, _LINE) for text in texts]
+    lines = [quote(text, LINE) for text in texts]
     entry: Any = lines if _SHAPES[part] else lines[0]
     kept = [old for old in pad.get(part, []) if old != entry]
     return {**pad, part: [*kept, entry][-_MOST[part] :]}
 
 
+def recalled(pad: Pad, entries: Iterable[tuple[str, str]]) -> Pad:
+    """With what other runs knew, in place of what was recalled before.
+
+    Args:
+        pad: The scratchpad of this run; what is in it is not listed twice.
+        entries: Calls with the reason why they are ruled out, and facts without one;
+            what matters most comes first.
+    """
+    own = {call for call, _ in pad.get("ruled", [])} | {*pad.get("facts", [])}
+    kept: list[list[str]] = []
+    for text, reason in entries:
+        entry = [quote(text, LINE), quote(reason, LINE)]
+        if entry[0] not in own and len(orjson.dumps([*kept, entry])) <= _EARLIER:
+            kept.append(entry)
+    return capped({**pad, "earlier": kept[: _MOST["earlier"]][::-1]})
+
+
 def capped(pad: Pad, limit: int = BYTES) -> Pad:
     """Cut down to `limit` bytes, the oldest and least needed entries first."""
     out, size = pad, _size(pad)
-    for part in ("tried", "branches", "facts", "ruled", "writes"):
+    for part in ("tried", "branches", "earlier", "facts", "ruled", "writes"):
         while size > limit and out.get(part):
             entries = out[part]
             rest: Any = (
@@ -197,6 +229,7 @@ def render(pad: Pad, tokens: int = 400) -> str:
         *(f"- done, not undone: {c} -> {r}" for c, r in pad.get("writes", [])),
         *(f"- ruled out: {c} ({why})" for c, why in pad.get("ruled", [])),
         *(f"- known: {fact}" for fact in pad.get("facts", [])),
+        *(_earlier(*entry) for entry in reversed(pad.get("earlier", []))),
         *(f"- branch left: {branch}" for branch in pad.get("branches", [])),
         *(
             f"- tried {times}x: {call} -> {outcome or 'nothing'}"
@@ -211,3 +244,9 @@ def render(pad: Pad, tokens: int = 400) -> str:
             break
         kept.append(line)
     return "\n".join(kept)
+
+
+def _earlier(text: str, reason: str) -> str:
+    if reason:
+        return f"- ruled out in an earlier run: {text} ({reason})"
+    return f"- known from an earlier run: {text}"

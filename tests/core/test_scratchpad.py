@@ -275,3 +275,34 @@ def test_a_scratchpad_loads_as_it_was(pad: Pad) -> None:
 def test_what_has_another_shape_is_left_out(broken: Any) -> None:
     """Nothing raises, and nothing of it is rendered."""
     assert scratchpad.render(scratchpad.load(broken)) == ""
+
+
+@given(pads(), st.lists(st.tuples(wild, wild), max_size=12))
+def test_what_other_runs_knew_stays_small(pad: Pad, entries: Any) -> None:
+    """At most six entries in a third of the room; a load keeps them."""
+    after = scratchpad.recalled(pad, entries)
+
+    assert len(after["earlier"]) <= 6
+    assert len(json.dumps(after["earlier"], ensure_ascii=False).encode()) <= 850
+    assert scratchpad.load(after) == {**scratchpad.load(pad), **after}
+
+
+def test_what_other_runs_knew_is_shown_as_theirs() -> None:
+    """What matters most comes first, after what this run found out itself."""
+    pad = scratchpad.add({}, "ruled", "a()", "1x: nothing")
+    found = [("b()", "3x: none"), ("the API is v2", ""), ("a()", "9x: no")]
+
+    assert scratchpad.render(scratchpad.recalled(pad, found)).splitlines() == [
+        "- ruled out: a() (1x: nothing)",
+        "- ruled out in an earlier run: b() (3x: none)",
+        "- known from an earlier run: the API is v2",
+    ]
+
+
+def test_what_other_runs_knew_is_replaced_when_it_is_read_again() -> None:
+    """What has expired in between is not known any more."""
+    pad = scratchpad.recalled({}, [("b()", "3x: none")])
+
+    assert scratchpad.recalled(pad, [("c()", "2x: none")])["earlier"] == [
+        ["c()", "2x: none"]
+    ]
