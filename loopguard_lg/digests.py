@@ -301,17 +301,22 @@ _SAYS = re.compile(rb"[A-SU-Ya-z\x80-\xff]")
 """A letter outside of times such as `2024-05-01T10:00Z`."""
 
 
-def result_digest(step: Step, calmed: bytes) -> int:
-    """32 bits that equal results share, whatever their times and ids.
+def squeeze(calmed: bytes) -> bytes:
+    """A calm result without its blanks: what `result_digest` and `units` look at."""
+    return calmed.translate(None, b" \r")
+
+
+def result_digest(step: Step, squeezed: bytes) -> int:
+    """32 bits that equal results share, whatever their times, ids and blanks.
 
     A result that is nothing but a time or an id is data. One too long to be looked at
     in full counts with its exact digest, unless it holds volatile parts, which the
     exact digest would not forgive.
     """
-    data = calmed.translate(None, b" \t\r\n")
+    data = squeezed.strip()
     if len(data) < 60 and b"<" in data and not _SAYS.search(_MASKED.sub(b"", data)):
         return short(_encode(step.result))
-    if len(step.result) >= TEXT_LIMIT and not _MASKED.search(calmed):
+    if len(step.result) >= TEXT_LIMIT and not _MASKED.search(squeezed):
         data += _encode(step.result_hash or result_hash(step.result))
     return short(data)
 
@@ -351,24 +356,24 @@ def likeness(a: int, b: int) -> float:
 
 
 _BREAKS = bytes.maketrans(b".;,{}[]()|", b"\n" * 10)
-_NUMBERED = re.compile(rb"\n *\d+ ?[\t:|]")
+_NUMBERED = re.compile(rb"\n\d++[\t:|]")
 _TRIVIAL = {crc32(line) for line in (b"", *(bytes([b]) for b in range(256)))}
 """Lines of at most one character."""
 UNITS = 24
 """Lines of one result that novelty looks at."""
 
 
-def units(calmed: bytes) -> list[int]:
+def units(squeezed: bytes) -> list[int]:
     """Digests of the lines (in short results: of the clauses) of a result.
 
     Of more than `UNITS` the smallest digests are taken: the same lines are then drawn
     from two results that share them. Line numbers in front are ignored.
     """
-    start = calmed.find(b"\n")
-    if start >= 0 and _NUMBERED.match(calmed, start):
-        calmed = _NUMBERED.sub(b"\n", b"\n" + calmed)
-    lines = calmed.split(b"\n")
+    start = squeezed.find(b"\n")
+    if start >= 0 and _NUMBERED.match(squeezed, start):
+        squeezed = _NUMBERED.sub(b"\n", b"\n" + squeezed)
+    lines = squeezed.split(b"\n")
     if len(lines) < 4:
-        lines = calmed.translate(_BREAKS).split(b"\n")
-    found = set(map(crc32, map(bytes.strip, lines))) - _TRIVIAL
+        lines = squeezed.translate(_BREAKS).split(b"\n")
+    found = set(map(crc32, lines)) - _TRIVIAL
     return sorted(found)[:UNITS] if len(found) > UNITS else list(found)

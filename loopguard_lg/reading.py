@@ -12,6 +12,7 @@ from loopguard_lg.digests import (
     shape,
     short,
     sketch,
+    squeeze,
     step_digests,
 )
 from loopguard_lg.progress import MUCH, NOTHING, Outcome, read_outcome, state_in
@@ -94,8 +95,9 @@ def _read(step: Step, policy: ToolPolicy) -> Call:
     """A call before it is weighed."""
     call, near, spelled = step_digests(step, policy.volatile)
     use = read_use(step, policy.role)
-    data = settle(step)
-    outcome = read_outcome(step, use, data)
+    calmed = settle(step)
+    outcome = read_outcome(step, use, calmed)
+    data = squeeze(calmed)
     state, sure = _state(step, use, outcome)
     return Call(
         step,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from loopguard_lg.commands import Use
-from loopguard_lg.digests import likeness, units
+from loopguard_lg.digests import likeness, squeeze, units
 from loopguard_lg.progress import LITTLE, MUCH, NOTHING, Outcome, todos_done
 from loopguard_lg.steps import Step, clip
 from loopguard_lg.window import COMPACTION, HUMAN, Mark, key_of
@@ -35,7 +35,7 @@ class Call(NamedTuple):
         step: The call itself.
         use: What it is for.
         outcome: How it ended.
-        data: Its calm result.
+        data: Its calm result, without blanks.
         call: Its identity.
         near: The same, less strictly.
         result: Digest of its result.
@@ -78,7 +78,8 @@ class Scale:
         """What a reply without calls says that was not said before; never more than a
         little, for words alone move nothing.
         """
-        parts = units(clip(text).lower().encode("utf-8", "surrogatepass"))
+        said = clip(text).lower().encode("utf-8", "surrogatepass")
+        parts = units(squeeze(said))
         if not parts:
             return LITTLE
         return LITTLE if self.novelty(parts, 0.25) == MUCH else NOTHING
@@ -259,7 +260,8 @@ def _without_echo(call: Call) -> bytes:
     data = call.data
     for value in call.step.args.values():
         if isinstance(value, str) and 3 <= len(value) <= 200:
-            data = data.replace(value.encode("utf-8", "surrogatepass"), b"\n")
+            asked = squeeze(value.encode("utf-8", "surrogatepass"))
+            data = data.replace(asked, b"\n") if asked else data
     return data if len(data) * 2 > len(call.data) else call.data
 
 

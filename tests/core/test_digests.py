@@ -17,6 +17,7 @@ from loopguard_lg.digests import (
     settle,
     size,
     sketch,
+    squeeze,
     step_digests,
     tidy_path,
     units,
@@ -34,7 +35,7 @@ ARGS = st.dictionaries(st.text(), JSON, max_size=5)
 
 def _result(text: str) -> int:
     step = Step(tool="f", result=text)
-    return result_digest(step, settle(step))
+    return result_digest(step, squeeze(settle(step)))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_units_are_lines_or_clauses() -> None:
     lines are ignored.
     """
     plain = b"header\nalpha\nbeta\ngamma\ndelta"
-    numbered = b"header\n 1\talpha\n 2\tbeta\n 3\tgamma\n 4\tdelta"
+    numbered = squeeze(b"header\n 1\talpha\n 2\tbeta\n 3\tgamma\n 4\tdelta")
 
     assert set(units(plain)) == set(units(numbered))
     assert len(units(b"one thing, another, a third")) == 3
