@@ -84,18 +84,20 @@ _SQL_READS = frozenset(
 )
 
 
+_ASIDE = ("sleep ", "cd ", "export ")
+"""What a command does beside its work."""
+
+
 @lru_cache(maxsize=256)
 def read_code(tool: str, code: str) -> Use:
     """What a command or statement does."""
-    sql = _SQL.match(code)
-    if sql and tool not in SHELLS:
-        verb = sql.group(1).lower()
-        return Use(
-            "read" if verb in _SQL_READS else "write", silent=verb not in _SQL_READS
-        )
-    parts = [part.strip() for part in _SEGMENTS.split(code) if part.strip()]
+    sql = None if tool in SHELLS else _SQL.match(code)
+    if sql:
+        reads = sql.group(1).lower() in _SQL_READS
+        return Use("read" if reads else "write", silent=not reads)
+    parts = [part for part in map(str.strip, _SEGMENTS.split(code)) if part]
     waits = any(part.startswith("sleep ") for part in parts)
-    work = [part for part in parts if not part.startswith(("sleep ", "cd ", "export "))]
+    work = [part for part in parts if not part.startswith(_ASIDE)]
     if not work:
         return Use("wait" if waits else "other", silent=True)
     if _CHECK.search(code):
@@ -118,26 +120,28 @@ def _file_use(code: str, work: list[str], waits: bool) -> Use:
     target = _REDIRECT.search(code)
     if target and not target.group(1).startswith(("/dev/", "&")):
         return Use("write", tidy_path(target.group(1).strip("'\"")), silent=True)
-    if "sed -i" in code or "perl -pi" in code:
-        return Use("write", _last_word(code), silent=True)
-    if _changes(code, programs):
+    if _IN_PLACE.search(code) or _changes(code, programs):
         return Use("write", _last_word(code), silent=True)
     if waits:
         return Use("poll", waits=True)
-    if all(program in _READERS for program in programs if program):
-        return Use("read", silent=False)
-    return Use("other", silent=True)
+    reads = _READERS.issuperset(filter(None, programs))
+    return Use("read") if reads else Use("other", silent=True)
+
+
+_IN_PLACE = re.compile(r"sed -i|perl -pi")
+_SENDS = re.compile(r"-X ?(?:POST|PUT|PATCH|DELETE)")
+_CHANGES = {
+    "git": _GIT_WRITES,
+    "find": _DESTROYS,
+    "xargs": _DESTROYS,
+    "curl": _SENDS,
+}
 
 
 def _changes(code: str, programs: list[str]) -> bool:
     """Is one of the programs there to change something?"""
-    return bool(
-        not _WRITERS.isdisjoint(programs)
-        or ("git" in programs and _GIT_WRITES.search(code))
-        or ("find" in programs or "xargs" in programs)
-        and _DESTROYS.search(code)
-        or "curl" in programs
-        and re.search(r"-X ?(?:POST|PUT|PATCH|DELETE)", code)
+    return not _WRITERS.isdisjoint(programs) or any(
+        name in programs and pattern.search(code) for name, pattern in _CHANGES.items()
     )
 
 

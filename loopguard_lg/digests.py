@@ -36,7 +36,7 @@ def words(text: str) -> frozenset[str]:
 
 _NOISE = words(
     "request_id requestid trace_id traceid span_id call_id tool_call_id toolcallid"
-    " correlation_id nonce timestamp ts thought thoughts reasoning rationale"
+    " correlation_id nonce thought thoughts reasoning rationale"
     " explanation toolsummary toolaction security_risk"
 )
 """Arguments that say nothing about what the call does, beside others that do."""
@@ -93,23 +93,26 @@ def canonical(
 ) -> bytes:
     """The call as bytes: what is equal here does the same."""
     parts = [tool, "("]
-    for key in sorted(args, key=str) if len(args) > 1 else args:
-        value = args[key]
+    alone = len(args) == 1
+    for key in args if alone else sorted(args, key=str):
         name = str(key)
-        low = name.lower()
-        if value is None or name in volatile or low in _NOISE and len(args) > 1:
+        if name in volatile or not alone and name.lower() in _NOISE:
             continue
-        parts.append(name)
-        if type(value) is str:
-            parts.append("=")
-            parts.append(_text(low, value))
-        else:
-            _write(value, parts, _DEPTH)
-        parts.append(",")
+        _argument(name, args[key], parts)
     text = "".join(parts)
     if len(text) >= TEXT_LIMIT and _CLIPPED in text:
         text += exact or _exact(args)
     return _encode(text)
+
+
+def _argument(name: str, value: Any, parts: list[str]) -> None:
+    """Append one argument; `None` is as if it were missing."""
+    if type(value) is str:
+        parts += (name, "=", _text(name.lower(), value), ",")
+    elif value is not None:
+        parts.append(name)
+        _write(value, parts, _DEPTH)
+        parts.append(",")
 
 
 def _exact(args: Mapping[str, Any]) -> str:

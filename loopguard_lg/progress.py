@@ -196,24 +196,28 @@ def read_check(step: Step, use: Use, data: bytes) -> tuple[bool | None, int]:
 
     A write that runs the tests by itself is a check too if its result counts failures.
     """
-    if use.role not in ("check", "write") or use.piped:
-        return None, -1
-    if use.role == "write" and (b"fail" not in data or b"test" not in data):
-        return None, -1
-    low = data.lower()
-    count = max(
-        (int(next(filter(None, m.groups()))) for m in _FAIL_COUNT.finditer(low)),
-        default=-1,
-    )
     if use.role == "write":
+        count = _failures(data) if b"fail" in data and b"test" in data else -1
         return (None, -1) if count < 0 else (count == 0, count)
+    if use.role != "check" or use.piped:
+        return None, -1
+    count = _failures(data)
     if count >= 0:
         return count == 0 and step.error is not True, count
-    if step.error is not None:
-        return not step.error, -1
+    return (_verdict(data.lower()) if step.error is None else not step.error), -1
+
+
+def _failures(data: bytes) -> int:
+    """How many failures a result counts, -1 where it does not."""
+    counts = (m.groups() for m in _FAIL_COUNT.finditer(data.lower()))
+    return max((int(next(filter(None, found))) for found in counts), default=-1)
+
+
+def _verdict(low: bytes) -> bool | None:
+    """Does a result without numbers sound like a pass or a failure?"""
     if _FAIL.search(low):
-        return False, -1
-    return (True, 0) if _PASS.search(low) else (None, -1)
+        return False
+    return True if _PASS.search(low) else None
 
 
 _DONE = frozenset(("completed", "complete", "done", "finished", "closed", "x"))

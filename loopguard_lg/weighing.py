@@ -87,18 +87,23 @@ class Scale:
     def call(self, call: Call) -> int:
         """What a call added."""
         fresh = self._fresh(call)
-        outcome, role = call.outcome, call.use.role
         if call.step.blocked:
             return NOTHING
-        if outcome.failed and outcome.ok is None:
-            return NOTHING if outcome.error in self.past.rows.error else LITTLE
-        if role == "plan":
-            return self._plan(call.step)
-        if outcome.ok is not None:
+        if call.outcome.ok is not None:
             return self._check(call)
+        if call.outcome.failed:
+            return NOTHING if call.outcome.error in self.past.rows.error else LITTLE
+        if call.use.role == "plan":
+            return self._plan(call.step)
         if self._repeats(call):
             return LITTLE if self._forgotten(call.call) else NOTHING
-        if role == "write" and (outcome.formal or not outcome.empty):
+        return self._worked(call, fresh)
+
+    def _worked(self, call: Call, fresh: int) -> int:
+        """What a call that went well and is no repetition added."""
+        if call.outcome.formal and call.use.role != "write":
+            return LITTLE
+        if call.use.role == "write" and (call.outcome.formal or not call.outcome.empty):
             return self._written(call, fresh)
         return self._looked(call, fresh)
 
@@ -190,15 +195,18 @@ class Scale:
         """
         if call.state and call.state in self.past.rows.state:
             return NOTHING
-        if call.state and call.sure:
-            return MUCH
-        path = call.use.path
-        if path and self.novelty([key_of(f"artefact\0{path}")], 1.0) == MUCH:
+        if call.sure or self._makes(call.use.path):
             return MUCH
         if call.outcome.formal:
             return LITTLE
         same = call.use.acts and fresh == NOTHING and len(call.data) > ANSWER
         return NOTHING if same else max(LITTLE, fresh)
+
+    def _makes(self, path: str) -> bool:
+        """Is this the first write to a path?"""
+        if not path:
+            return False
+        return self.novelty([key_of(f"artefact\0{path}")], 1.0) == MUCH
 
     def _looked(self, call: Call, fresh: int) -> int:
         """Other calls are progress by the lines of their results.
@@ -206,7 +214,7 @@ class Scale:
         Formalities, another answer to the same call, and short answers to a question
         that is asked of one item after the other are a little at least.
         """
-        if call.outcome.formal or call.use.role == "wait":
+        if call.use.role == "wait":
             return LITTLE
         covered = self._covered(call)
         if covered < MUCH:

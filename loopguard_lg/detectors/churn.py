@@ -77,13 +77,8 @@ class Churn:
         if rows.result.count(seen.result) < need or seen.marks & Mark.FORMAL:
             return None
         start = max(fence(history) + 1, last_change(history, seen))
-        alike = [
-            k
-            for k in history.where("result", seen.result, start)
-            if likeness(rows.words[k], seen.words) >= _LIKE
-            and not rows.marks[k] & Mark.WAITED
-            and (rows.near[k] == seen.near or not _listed(rows.shape[k], seen))
-        ]
+        same = history.where("result", seen.result, start)
+        alike = [k for k in same if _varies(history, k, seen)]
         turns = turns_of(history, alike)
         if len({rows.near[k] for k in alike}) < 2 or idle(history, turns):
             return None
@@ -96,9 +91,14 @@ class Churn:
         return report(self, turns, need, detail, key=_KEY, seen=seen, again=3)
 
 
-def _listed(shape: int, seen: Seen) -> bool:
-    """Is the same asked of another item, with a short answer each time?"""
-    return bool(shape) and shape == seen.shape
+def _varies(history: History, k: int, seen: Seen) -> bool:
+    """Is a call a variant of `seen`? It is none after a wait, nor where the same is
+    asked of another item, with a short answer each time.
+    """
+    rows = history.rows
+    if likeness(rows.words[k], seen.words) < _LIKE or rows.marks[k] & Mark.WAITED:
+        return False
+    return not seen.shape or rows.shape[k] != seen.shape or rows.near[k] == seen.near
 
 
 def _waits(history: History, since: int) -> bool:

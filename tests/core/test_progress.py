@@ -47,7 +47,7 @@ def test_the_host_s_word_counts_more_than_the_text() -> None:
     ("ok", "failures", "result", "error"),
     [
         (False, 2, "2 failed, 3 passed", None),
-        (True, 0, "5 passed in 1.2s", None),
+        (True, -1, "5 passed in 1.2s", None),
         (False, 3, "Tests run: 9, Failures: 3", True),
         (True, 0, "There are 0 failing test cases", None),
         (False, -1, "FAIL: TestRates", None),
