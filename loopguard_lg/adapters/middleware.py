@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from langchain.agents.middleware import (
@@ -18,7 +18,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -29,14 +29,13 @@ from langgraph.types import Command
 from loopguard_lg import prompts
 from loopguard_lg.adapters import exits, leave
 from loopguard_lg.adapters.ledger import Ledger, ledger
-from loopguard_lg.adapters.messages import MARK, readable
+from loopguard_lg.adapters.messages import MARK
+from loopguard_lg.adapters.model_call import ModelCall, model_name
 from loopguard_lg.adapters.past import Scene
-from loopguard_lg.adapters.plan import Plan, shown
 from loopguard_lg.adapters.session import Guard
-from loopguard_lg.adapters.view import signed
-from loopguard_lg.hooks import Observer, logger
+from loopguard_lg.hooks import GuardEvent, Observer
 from loopguard_lg.ladder import AskUser, Escalate
-from loopguard_lg.memory import Memory, fold, write
+from loopguard_lg.memory import fold
 from loopguard_lg.policy import Policy
 
 CHANNEL = "loopguard"
@@ -116,6 +115,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         return self._name
 
     def _tools(self) -> list[str]:
+        if self.policy.observe_only:
+            return []
         asks = any(isinstance(r, AskUser) for r in self.policy.ladder.rungs)
         return [*dict.fromkeys([*self.policy.leave_tools, *["ask_user"] * asks])]
 
@@ -189,10 +190,21 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
                 result = self._raised(request, error, cut=limit.expired())
             return _marked(result, request, entry, self._clock() - started)
 
-    def _turn(self, request: ModelRequest[Any]) -> _Turn:
+    def _turn(self, request: ModelRequest[Any]) -> ModelCall:
         scene = _scene(request)
-        plan = self._guard.before_model(request.state.get(self._channel), scene)
-        return _Turn(self._guard, request, scene, plan, self._models, self._channel)
+        told: list[GuardEvent] = []
+        guard = replace(self._guard, observers=(told.append,))
+        plan = guard.before_model(request.state.get(self._channel), scene)
+        return ModelCall(
+            guard=guard,
+            asked=request,
+            scene=scene,
+            plan=plan,
+            models=self._models,
+            channel=self._channel,
+            told=told,
+            observers=self._guard.observers,
+        )
 
     def _answer(self, request: ToolCallRequest) -> ToolMessage | None:
         call, messages = request.tool_call, _read(request.state, "messages") or []
@@ -220,90 +232,6 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """One model call of one run."""
-
-    guard: Guard
-    asked: ModelRequest[Any]
-    scene: Scene
-    plan: Plan
-    models: Mapping[str, BaseChatModel]
-    channel: str
-
-    @property
-    def request(self) -> ModelRequest[Any]:
-        """The request as it goes to the model."""
-        plan, asked = self.plan, self.asked
-        changes: dict[str, Any] = {}
-        model = self._stronger()
-        if model is not None:
-            changes["model"] = model
-        messages = shown(plan, self.scene, self._reader)
-        if messages is not asked.messages:
-            changes["messages"] = messages
-        if plan.lifts_tool_choice and asked.tool_choice is not None:
-            changes["tool_choice"] = None
-        return asked.override(**changes) if changes else asked
-
-    @property
-    def _reader(self) -> str | None:
-        return _model_name(self._stronger() or self.asked.model)
-
-    def _stronger(self) -> BaseChatModel | None:
-        model = self.plan.stronger
-        return self.models[model] if isinstance(model, str) else model
-
-    def without_stronger(self, error: Exception) -> _Turn:
-        """The same turn with the agent's own model, where the stronger one failed.
-
-        Raises:
-            Exception: `error`, if it was the agent's own model that failed.
-        """
-        if self.plan.stronger is None or isinstance(error, GraphBubbleUp):
-            raise error
-        logger.warning("loopguard: the stronger model failed: %s", error)
-        return replace(self, plan=self.plan.without_stronger())
-
-    def left(self) -> ExtendedModelResponse[Any]:
-        """The reply that ends the run, or asks a person, without a model call."""
-        plan = self.plan
-        assert plan.final is not None
-        filled = None
-        if plan.report is not None and not plan.final.tool_calls:
-            partial = plan.report["partial"]
-            filled = exits.structured(self.asked.response_format, partial)
-        response = ModelResponse(result=[plan.final], structured_response=filled)
-        return self._extended(response, plan.memory, plan.report)
-
-    def done(
-        self, response: ModelResponse[Any], seconds: float
-    ) -> ExtendedModelResponse[Any]:
-        """The model's reply, with what the guard notes of it."""
-        result = [*readable(response.result)]
-        if self.guard.switches:
-            result = [
-                signed(message, self._reader)
-                if isinstance(message, AIMessage)
-                else message
-                for message in result
-            ]
-        scene = replace(self.scene, model=self._reader)
-        memory = self.guard.after_model(self.plan, scene, result, seconds)
-        response = ModelResponse(
-            result=result, structured_response=response.structured_response
-        )
-        return self._extended(response, memory, exits.made(result))
-
-    def _extended(
-        self, response: ModelResponse[Any], memory: Memory, report: Any
-    ) -> ExtendedModelResponse[Any]:
-        update: dict[str, Any] = {self.channel: write(self.plan.before, memory)}
-        if report is not None or self.asked.state.get(exits.KEY) is not None:
-            update[exits.KEY] = report
-        return ExtendedModelResponse(response, Command(update=update))
-
-
 def _resolved(policy: Policy) -> dict[str, BaseChatModel]:
     names = [
         rung.model
@@ -321,7 +249,7 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         messages=request.state["messages"],
         seen=request.messages,
         tools=tools,
-        model=_model_name(request.model),
+        model=model_name(request.model),
         thread=(info and info.thread_id) or "",
         resumable=_resumable(),
         remaining=_read(request.state, "loopguard_remaining"),
@@ -377,14 +305,6 @@ def _with_mark(message: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
     within = message.response_metadata.get(MARK) or {}  # by another guard
     metadata = {**message.response_metadata, MARK: {**mark, **within}}
     return message.model_copy(update={"response_metadata": metadata})
-
-
-def _model_name(model: Any) -> str | None:
-    for attribute in ("model_name", "model", "model_id"):
-        name = getattr(model, attribute, None)
-        if isinstance(name, str):
-            return name
-    return None
 
 
 def _read(state: Any, key: str) -> Any:

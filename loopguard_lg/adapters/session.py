@@ -17,10 +17,10 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
 from loopguard_lg.adapters import exits, past
 from loopguard_lg.adapters.messages import (
-    MARK,
     estimated,
     newest_reply,
     pair,
+    refused,
     text_of,
     tokens_of,
     turn_of,
@@ -131,6 +131,8 @@ class Guard:
             return None  # the guard itself asks
         ahead = past.ahead(messages, call, place)
         opened = memory["host"].get("open") or {}
+        if call["name"] == "give_up" and not memory["used"]["run"].get("steps"):
+            return refused(call, prompts.nothing_tried(), "early")
         refusal = engine.admit(
             self.policy,
             memory,
@@ -149,16 +151,12 @@ class Guard:
             text = prompts.blocked(call["name"], why)
         thread = past.thread_of(memory["host"])
         self._tell("blocked", thread, None, Verdict(), text)
-        return ToolMessage(
-            text,
-            name=call["name"],
-            tool_call_id=call["id"] or "",
-            status="error",
-            response_metadata={MARK: {"blocked": why}},
-        )
+        return refused(call, text, why)
 
     def seconds_left(self, data: Any) -> float | None:
         """Active seconds left before a call has to be cut; `None` for no limit."""
+        if self.policy.observe_only:
+            return None
         memory = memories.load(data)
         spend = (memory["host"].get("open") or {}).get("spend", {})
         left = [
@@ -171,7 +169,7 @@ class Guard:
         return max(0.0, min(left)) if left else None
 
     def _check_price(self, scene: Scene) -> None:
-        if scene.named_later:
+        if scene.named_later or self.policy.observe_only:
             return
         for budget in self.policy.budgets:
             if budget.usd is None or budget.unknown_price == "ignore":

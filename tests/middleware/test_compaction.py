@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopguard_lg import Budget, LoopGuardMiddleware, Policy
+from loopguard_lg.adapters.messages import newest_word
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.middleware.runs import (
     THREAD,
@@ -148,3 +149,13 @@ def test_the_thread_goes_on_after_an_exit_and_a_compaction(agent_of: Any) -> Non
 
     assert state["loopguard_exit"]["reason"] == "loop"
     assert len(executed) <= 16
+
+
+@pytest.mark.parametrize("source", ["summarization", "grader"])
+def test_what_a_middleware_says_is_no_word_of_a_persons(source: str) -> None:
+    """A summary that stands for the whole past does not begin a run."""
+    made = HumanMessage("so far ...", additional_kwargs={"lc_source": source})
+    said = HumanMessage("find it")
+
+    assert newest_word([made]) is None
+    assert newest_word([said, made]) is said

@@ -225,3 +225,34 @@ def test_todos_of_the_built_in_middleware_work(place: str, way: Way) -> None:
     agent = placed(model, place, [TodoListMiddleware()])
 
     assert way(agent, ask(), THREAD)["todos"] == todos
+
+
+def test_observers_hear_of_a_retried_model_call_once(place: str, way: Way) -> None:
+    """What was seen before the call is told when the call has succeeded."""
+    retry = ModelRetryMiddleware(max_retries=2, initial_delay=0, jitter=False)
+    broken = [ConnectionError("reset")] * 2
+    model = ScriptedModel(replies=[*same(3), *broken, "found"])
+    seen: list[GuardEvent] = []
+    agent = placed(model, place, [retry], observers=[seen.append])
+
+    way(agent, ask(), THREAD)
+
+    heard = [type(e.event).__name__ for e in seen if e.name == "seen"]
+    assert heard == ["Human", *["Turn"] * 4]
+    assert [e.name for e in seen].count("reflected") == 1
+
+
+def test_a_call_that_one_guard_held_is_held_for_the_other_too(way: Way) -> None:
+    """What the inner guard noted of a result is not written over by the outer one."""
+    outer = LoopGuardMiddleware(Policy(detectors=()), name="outer")
+    inner = LoopGuardMiddleware(Policy(budget=Budget(per_tool={"search": 1})))
+    model = ScriptedModel(replies=[*same(2), "found"])
+    agent = create_agent(
+        model, TOOLS, middleware=[outer, inner], checkpointer=InMemorySaver()
+    )
+
+    way(agent, ask(), THREAD)
+
+    seen = agent.get_state(THREAD).values["loopguard_outer"]["used"]["run"]
+    assert executed == ["search x"]
+    assert seen["tool_calls"] == 1

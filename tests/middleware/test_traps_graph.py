@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import Annotated, Any
 
@@ -244,3 +245,35 @@ def test_the_guard_can_be_added_to_a_thread_with_a_past(way: Way) -> None:
 def call_of(id_: str) -> Any:
     """A call as it stands in a message."""
     return {"name": "search", "args": {"query": id_}, "id": id_, "type": "tool_call"}
+
+
+WATCHING = Policy(observe_only=True, budget=Budget(usd=1e-9, seconds=1e-9))
+
+
+def test_a_watching_guard_changes_no_request_and_no_reply(way: Way) -> None:
+    """With `observe_only` the model gets the tools and messages of the bare agent."""
+    bad = {"name": "search", "args": "x", "id": "b", "error": None}
+    broken = AIMessage("", invalid_tool_calls=[{**bad, "type": "invalid_tool_call"}])
+    model = ScriptedModel(replies=[*same(4), broken])
+
+    state = way(guarded(model, WATCHING), ask(), THREAD)
+
+    assert model.requests[0].tool_names == ["search", "read", "write"]
+    assert last(state).invalid_tool_calls
+    assert len(executed) == 4
+
+
+def test_a_watching_guard_cuts_no_call_short() -> None:
+    """A budget of seconds that is used is only told."""
+
+    @tool
+    async def wait(why: str) -> str:
+        """Wait a moment."""
+        await asyncio.sleep(0)
+        return "waited"
+
+    model = ScriptedModel(replies=[call("wait", why="a"), "done"])
+
+    state = asyncio.run(guarded(model, WATCHING, tools=[wait]).ainvoke(ask()))
+
+    assert results(state["messages"])[0].text == "waited"
