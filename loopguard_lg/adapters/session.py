@@ -17,10 +17,10 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
 from loopguard_lg.adapters import exits, past
 from loopguard_lg.adapters.messages import (
+    MARK,
     estimated,
     newest_reply,
     pair,
-    refused,
     text_of,
     tokens_of,
     turn_of,
@@ -131,8 +131,6 @@ class Guard:
             return None  # the guard itself asks
         ahead = past.ahead(messages, call, place)
         opened = memory["host"].get("open") or {}
-        if call["name"] == "give_up" and not memory["used"]["run"].get("steps"):
-            return refused(call, prompts.nothing_tried(), "early")
         refusal = engine.admit(
             self.policy,
             memory,
@@ -151,7 +149,13 @@ class Guard:
             text = prompts.blocked(call["name"], why)
         thread = past.thread_of(memory["host"])
         self._tell("blocked", thread, None, Verdict(), text)
-        return refused(call, text, why)
+        return ToolMessage(
+            text,
+            name=call["name"],
+            tool_call_id=call["id"] or "",
+            status="error",
+            response_metadata={MARK: {"blocked": why}},
+        )
 
     def seconds_left(self, data: Any) -> float | None:
         """Active seconds left before a call has to be cut; `None` for no limit."""
