@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from loopguard_lg.budgets import Budget, Price
@@ -41,6 +43,8 @@ class Policy:
             and error middlewares see it, or returned to the model as an error result.
         observe_only: Only watch: nothing is said, blocked or ended.
         leave_tools: Tools that the model is given to leave by itself.
+        advisors: Functions that say what to do after a result that says too little
+            (`acts.advisors`); `None` for the built-in ones, `()` for none.
     """
 
     detectors: Sequence[Detector] = DEFAULTS
@@ -54,11 +58,13 @@ class Policy:
     tool_errors: Literal["raise", "return"] = "raise"
     observe_only: bool = False
     leave_tools: Sequence[Literal["give_up", "ask_user"]] = ("give_up",)
+    advisors: Sequence[Callable[..., str | None]] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("detectors", "progress", "leave_tools", "budget"):
+        names = ["detectors", "progress", "leave_tools", "budget", "advisors"]
+        for name in names:
             value = getattr(self, name)
-            if not isinstance(value, Budget):
+            if value is not None and not isinstance(value, Budget):
                 object.__setattr__(self, name, _items(name, value))
         _check(self)
 
@@ -88,6 +94,38 @@ class Policy:
             )
         base = {**_PRESETS[name](stronger_model), **settings}
         return cls().replace(**base)
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path | None = None,
+        *,
+        graph: str | None = None,
+        agent: str | None = None,
+        env: Mapping[str, str] = os.environ,
+        **settings: Any,
+    ) -> Policy:
+        """The policy of a preset or file, the environment, and settings of your own.
+
+        The later of these wins: preset, file, `LOOPGUARD_...` variables, `settings`.
+
+        Args:
+            source: A preset, or a TOML, YAML or JSON file; if `None`, `loopguard.toml`
+                or `[tool.loopguard]` of `pyproject.toml` in the current folder, if any.
+            graph: Take the section `[graphs.NAME]`, too.
+            agent: Take the section `[agents.NAME]`, too, which wins over the graph's.
+            env: The environment; `{}` for none.
+            settings: As for `Policy.preset`, `stronger_model` included.
+
+        Raises:
+            PolicyError: There is neither file nor preset of that name, it can't be
+                read, or a setting is wrong: with its place, key and value, and what is
+                allowed.
+        """
+        # What reads and checks files is imported by those who have one.
+        from loopguard_lg.policy_file import load_policy
+
+        return load_policy(source, graph=graph, agent=agent, env=env, **settings)
 
     def replace(self, **changes: Any) -> Self:
         """This policy with other settings; unknown ones are refused by name."""
@@ -137,14 +175,19 @@ def _check(policy: Policy) -> None:
     _check_values("tools", policy.tools, ToolPolicy)
     _check_values("prices", policy.prices, Price)
     _check_off(policy.tools, _kinds(policy.detectors))
-    for at, signal in enumerate(policy.progress):
-        if not callable(signal):
-            raise PolicyError(f"progress[{at}]={signal!r}: give a function of a Turn")
+    _check_functions("progress", policy.progress, "a function of a Turn")
+    _check_functions("advisors", policy.advisors or (), "an advisor")
     _check_choice("tool_errors", policy.tool_errors, ("raise", "return"))
     if not isinstance(policy.observe_only, bool):
         raise PolicyError(f"observe_only={policy.observe_only!r}: give True or False")
     for name in policy.leave_tools:
         _check_choice("leave_tools", name, ("give_up", "ask_user"))
+
+
+def _check_functions(where: str, functions: Sequence[Any], wanted: str) -> None:
+    for at, function in enumerate(functions):
+        if not callable(function):
+            raise PolicyError(f"{where}[{at}]={function!r}: give {wanted}")
 
 
 def _kinds(detectors: Sequence[Any]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +72,7 @@ _TEST = '''\
 
 from pathlib import Path
 
-{imports}
+from loopguard_lg import Policy
 from loopguard_lg.analysis.replay import check
 from loopguard_lg.traces.readers import read
 
@@ -115,7 +114,7 @@ def write_test(
     text = _TEST.format(
         name=_identifier(f"{run.id} {kind}{at}"),
         fact=f"The recorded run {kind}{at}.",
-        **_policy_code(policy),
+        policy=_policy_code(policy),
         kind=outcome.kind,
         step=outcome.step,
     )
@@ -123,13 +122,11 @@ def write_test(
     return test, data
 
 
-def _policy_code(policy: str | None) -> dict[str, str]:
-    """How a test comes by its policy, and what it imports for that."""
-    code = "Policy(budget=())" if policy is None else f"Policy.preset({policy!r})"
-    if policy is None or not os.path.exists(policy):
-        return {"imports": "from loopguard_lg import Policy", "policy": code}
-    imports = "from loopguard_lg.policy_file import load_policy"
-    return {"imports": imports, "policy": f"load_policy({policy!r})"}
+def _policy_code(policy: str | None) -> str:
+    """How a test comes by its policy."""
+    if policy is None:
+        return "Policy(budget=())"
+    return f"Policy.load({policy!r}, env={{}})"
 
 
 def _identifier(text: str) -> str:

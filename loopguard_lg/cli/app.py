@@ -12,6 +12,7 @@ import typer
 from loopguard_lg.cli.check import check
 from loopguard_lg.cli.common import complain
 from loopguard_lg.cli.demo import demo
+from loopguard_lg.cli.policy import policy
 from loopguard_lg.cli.score import score
 from loopguard_lg.errors import LoopGuardError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 for command in (demo, check, score):
     app.command()(command)
+app.add_typer(policy, name="policy")
 
 
 def _show_version(wanted: bool) -> None:

@@ -72,16 +72,14 @@ def print_json(data: Any) -> None:
 def load_policy(name: str | None) -> Policy:
     """The policy of `--policy`; without it, the defaults and no budget.
 
+    The environment is left out: a recording has the same verdict everywhere.
+
     Raises:
         PolicyError: There is neither such a file nor such a preset, or it is wrong.
     """
     from loopguard_lg.policy import Policy
 
-    if name is None:
-        return Policy(budget=())
-    from loopguard_lg import policy_file
-
-    return policy_file.load_policy(name)
+    return Policy(budget=()) if name is None else Policy.load(name, env={})
 
 
 def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:

@@ -73,8 +73,8 @@ def test_budgets_and_faults_are_shown() -> None:
     ("policy", "code"),
     [
         (None, "check(Policy(budget=()), run)"),
-        ("coding", "check(Policy.preset('coding'), run)"),
-        ("p.toml", "check(load_policy('p.toml'), run)"),
+        ("coding", "check(Policy.load('coding', env={}), run)"),
+        ("p.toml", "check(Policy.load('p.toml', env={}), run)"),
     ],
 )
 def test_a_written_test_has_the_policy_of_the_command(
