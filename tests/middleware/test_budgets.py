@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -198,7 +199,7 @@ def test_a_hung_call_is_cut_when_the_seconds_are_used() -> None:
     saver = InMemorySaver()
     agent = guarded(model, policy, tools=[hang, *TOOLS], checkpointer=saver)
 
-    state = asyncio.run(agent.ainvoke(ask(), THREAD))
+    state = asyncio.run(asyncio.wait_for(agent.ainvoke(ask(), THREAD), 20))
 
     told = results(state["messages"])
     assert [m.status for m in told] == ["error", "success"]
@@ -284,8 +285,9 @@ def test_a_provider_before_the_name_finds_the_price() -> None:
 
 
 def test_the_stronger_model_is_charged_at_its_own_price() -> None:
-    """An escalation costs what the model that answers costs."""
-    strong = ScriptedModel(replies=["found"], model_name="strong")
+    """An escalation costs what its model costs, also where no reply names it."""
+    silent = AIMessage("found", response_metadata={"model_name": ""})
+    strong = ScriptedModel(replies=[silent], model_name="strong")
     loop = [call("search", query="x")] * 4
     weak = ScriptedModel(replies=loop)
     prices = {
