@@ -254,7 +254,17 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         resumable=_resumable(),
         remaining=_read(request.state, "loopguard_remaining"),
         step=get_config().get("metadata", {}).get("langgraph_step"),
+        counted=_counted(request),
     )
+
+
+def _counted(request: ModelRequest[Any]) -> bool:
+    """Whether the summarization of deepagents comes after the guard.
+
+    It keeps the index of the message up to which it has summarized.
+    """
+    event = request.state.get("_summarization_event")
+    return event is not None and request.messages[:1] == request.state["messages"][:1]
 
 
 def _resumable() -> bool:

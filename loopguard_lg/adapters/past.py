@@ -66,6 +66,8 @@ class Scene:
         beside: What was spent beside the model's turns since the last look, by scope.
         made: Ids of human messages that are no person's words.
         shared: Other agents reply in the same messages.
+        counted: Another middleware counts the messages after the guard, so that no
+            more of them may be left out.
     """
 
     messages: Sequence[BaseMessage]
@@ -80,6 +82,7 @@ class Scene:
     beside: Mapping[str, Used] = field(default_factory=dict)
     made: Collection[str] = ()
     shared: bool = False
+    counted: bool = False
 
 
 def with_host(memory: Memory, **changes: Any) -> Memory:

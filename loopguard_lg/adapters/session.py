@@ -325,6 +325,11 @@ class Guard:
                 verdict.finding, memory["pad"], list(scene.tools), rung.tokens
             )
             self._tell("reflected", thread, None, verdict, said)
+        elif verdict.action == "escalate" and verdict.finding and scene.counted:
+            said = prompts.reflection(
+                verdict.finding, memory["pad"], list(scene.tools), Reflect().tokens
+            )
+            self._tell("escalated", thread, None, verdict, said)
         elif verdict.action == "escalate" and verdict.finding:
             memory, text = past.rolled_back(memory, scene, verdict.finding)
             self._tell("escalated", thread, None, verdict, text)

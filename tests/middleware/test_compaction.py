@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from deepagents.backends import StateBackend
+from deepagents.middleware import FilesystemMiddleware, summarization as deepagents
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -159,3 +161,24 @@ def test_what_a_middleware_says_is_no_word_of_a_persons(source: str) -> None:
 
     assert newest_word([made]) is None
     assert newest_word([said, made]) is said
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["guard last", "guard first"])
+@pytest.mark.parametrize("at", [6, 8, 12])
+def test_a_compaction_that_counts_messages_keeps_its_count(order: int, at: int) -> None:
+    """Beside the summarization of deepagents a rollback leaves histories valid."""
+    writer = ScriptedModel(default="a summary")
+    compaction = deepagents.SummarizationMiddleware(
+        writer, backend=StateBackend(), trigger=("messages", at), keep=("messages", 4)
+    )
+    start = [call("read", path=str(n)) for n in range(3)]
+    strong = ScriptedModel(replies=[call("read", path="b")], default="found")
+    weak = ScriptedModel(replies=[*start, *same(5)], default="found")
+    listed = [FilesystemMiddleware(), compaction, LoopGuardMiddleware(laddered(strong))]
+    agent = create_agent(
+        weak, TOOLS, middleware=listed[::order], checkpointer=InMemorySaver()
+    )
+    agent.invoke(ask(), THREAD)
+
+    assert last(agent.invoke(ask("again"), THREAD)).text == "found"
+    assert writer.requests
