@@ -19,6 +19,7 @@ from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -30,9 +31,10 @@ from loopguard_lg import prompts
 from loopguard_lg.adapters import exits, leave
 from loopguard_lg.adapters.ledger import Ledger, ledger
 from loopguard_lg.adapters.messages import MARK
-from loopguard_lg.adapters.model_call import ModelCall, model_name
+from loopguard_lg.adapters.model_call import ModelCall, is_over, model_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
+from loopguard_lg.adapters.shared_pad import SharedScratchpad
 from loopguard_lg.hooks import GuardEvent, Observer
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import fold
@@ -83,6 +85,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         name: Tells two guards of one agent apart, each with its own memory; also the
             agent's name in events.
         observers: Are told what the guard saw and did.
+        shared: What runs of other threads ruled out, in the agent's `store`.
         clock: Seconds from any start, to time model and tool calls.
 
     Raises:
@@ -97,6 +100,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         *,
         name: str = "loopguard",
         observers: Sequence[Observer] = (),
+        shared: SharedScratchpad | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         super().__init__()
@@ -106,6 +110,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         self._channel = CHANNEL if name == CHANNEL else f"{CHANNEL}_{name}"
         self.state_schema = _schema(self._channel)
         self._guard = Guard(policy=self.policy, agent=name, observers=tuple(observers))
+        self._shared = shared
         self._clock = clock
         self._models = _resolved(self.policy)
 
@@ -127,6 +132,9 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     ) -> ExtendedModelResponse[Any]:
         """Look at what happened, then call the model, another one, or none."""
         turn = self._turn(request)
+        shared = self._shared
+        if shared is not None:
+            turn = turn.planned(shared.before(turn.plan, *_whose(request)))
         if turn.plan.final is not None:
             return turn.left()
         started = self._clock()
@@ -135,7 +143,10 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         except Exception as error:
             turn = turn.without_stronger(error)
             response = handler(turn.request)
-        return turn.done(response, self._clock() - started)
+        seconds = self._clock() - started
+        if shared is not None and is_over(response):
+            turn = turn.planned(shared.after(turn.plan, *_whose(request)))
+        return turn.done(response, seconds)
 
     async def awrap_model_call(
         self,
@@ -144,6 +155,9 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     ) -> ExtendedModelResponse[Any]:
         """Look at what happened, then call the model, another one, or none."""
         turn = self._turn(request)
+        shared = self._shared
+        if shared is not None:
+            turn = turn.planned(await shared.abefore(turn.plan, *_whose(request)))
         if turn.plan.final is not None:
             return turn.left()
         started = self._clock()
@@ -152,7 +166,10 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         except Exception as error:
             turn = turn.without_stronger(error)
             response = await handler(turn.request)
-        return turn.done(response, self._clock() - started)
+        seconds = self._clock() - started
+        if shared is not None and is_over(response):
+            turn = turn.planned(await shared.aafter(turn.plan, *_whose(request)))
+        return turn.done(response, seconds)
 
     def wrap_tool_call(
         self,
@@ -230,6 +247,11 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             tool_call_id=call["id"] or "",
             status="error",
         )
+
+
+def _whose(request: ModelRequest[Any]) -> tuple[RunnableConfig, Any]:
+    """What tells whose run it is, and where its store is."""
+    return get_config(), request.runtime
 
 
 def _resolved(policy: Policy) -> dict[str, BaseChatModel]:

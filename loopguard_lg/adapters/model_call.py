@@ -67,6 +67,10 @@ class ModelCall:
         model = self.plan.stronger
         return self.models[model] if isinstance(model, str) else model
 
+    def planned(self, plan: Plan) -> ModelCall:
+        """The same turn with another plan for it."""
+        return replace(self, plan=plan)
+
     def without_stronger(self, error: Exception) -> ModelCall:
         """The same turn with the agent's own model, where the stronger one failed.
 
@@ -76,7 +80,7 @@ class ModelCall:
         if self.plan.stronger is None or isinstance(error, GraphBubbleUp):
             raise error
         logger.warning("loopguard: the stronger model failed: %s", error)
-        return replace(self, plan=self.plan.without_stronger())
+        return self.planned(self.plan.without_stronger())
 
     def left(self) -> ExtendedModelResponse[Any]:
         """The reply that ends the run, or asks a person, without a model call."""
@@ -118,6 +122,14 @@ class ModelCall:
         if report is not None or self.asked.state.get(exits.KEY) is not None:
             update[exits.KEY] = report
         return ExtendedModelResponse(response, Command(update=update))
+
+
+def is_over(response: ModelResponse[Any]) -> bool:
+    """Whether a reply ends the run: it calls nothing, or fills the answer's form."""
+    if response.structured_response is not None:
+        return True
+    replies = [m for m in response.result if isinstance(m, AIMessage)]
+    return not any(m.tool_calls or m.invalid_tool_calls for m in replies)
 
 
 def model_name(model: Any) -> str | None:

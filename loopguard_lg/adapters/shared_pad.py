@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, TypeAlias, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 
@@ -347,12 +346,3 @@ def _noted(plan: Plan) -> Plan:
     sent = [entry.key for entry in _own(memory)]
     shared = {"word": memory["host"].get("word"), "sent": sent}
     return replace(plan, memory=past.with_host(memory, shared=shared))
-
-
-def is_over(result: Sequence[BaseMessage], structured: Any) -> bool:
-    """Whether a reply ends the run: it calls nothing, or fills the answer's form."""
-    replies = [message for message in result if isinstance(message, AIMessage)]
-    called = bool(replies) and (
-        replies[-1].tool_calls or replies[-1].invalid_tool_calls
-    )
-    return structured is not None or not called
