@@ -127,7 +127,7 @@ def lay_over(tree: Tree, layer: Layer) -> Tree:
         PolicyError: A key that there is not, or a value of a wrong type.
     """
     keys = keys_of(Policy)
-    _check_names(layer.table, layer.at, Policy, "preset", "stronger_model", *_READERS)
+    _check_keys(layer.table, layer.at, Policy, "preset", "stronger_model", *_READERS)
     tree = dict(tree)
     for name, value in layer.table.items():
         at = layer.at / name
@@ -166,10 +166,9 @@ def _detectors(old: Tree, value: Any, at: At) -> Tree:
         own = dict(_detector(item, at / i) for i, item in enumerate(value))
         rest = {k: off(part, at.origin) for k, part in old.items() if k not in own}
         return {**own, **rest}
+    _check_names(value, at, DETECTORS)
     new = dict(old)
-    for kind, settings in as_table(value, at).items():
-        if kind not in DETECTORS:
-            raise (at / kind).unknown(f"={settings!r} is no setting", kind, DETECTORS)
+    for kind, settings in value.items():
         table = {"enabled": settings} if isinstance(settings, bool) else settings
         new[kind] = _detector_part(kind, old[kind], table, at / kind)
     return new
@@ -194,22 +193,27 @@ def _detector_part(kind: str, old: Part, table: Any, at: At) -> Part:
 def _ladder(old: Tree, value: Any, at: At) -> Tree:
     if isinstance(value, list | tuple):
         return {**old, "rungs": _rungs(value, at)}
-    table = as_table(value, at)
-    known = ["rungs", *STEPS, "exit", "most"]
-    for name in table:
-        if name not in known:
-            problem = f"={table[name]!r} is no setting"
-            raise (at / name).unknown(problem, name, known)
-    rungs = _rungs(table["rungs"], at / "rungs") if "rungs" in table else old["rungs"]
-    for name in STEPS:
-        if name in table:
-            rungs = _with_step(rungs, name, table[name], at / name)
-    if "exit" in table:
-        rungs = [*rungs[:-1], _exit(table["exit"], at / "exit")]
-    most = old["most"]
-    if "most" in table:
-        most = Setting(_checked(int, table["most"], at / "most"), at.origin)
+    _check_names(value, at, [*_RUNG_KEYS, "most"])
+    rungs, most = old["rungs"], old["most"]
+    for name in _RUNG_KEYS:
+        if name in value:
+            rungs = _with(rungs, name, value[name], at / name)
+    if "most" in value:
+        most = Setting(_checked(int, value["most"], at / "most"), at.origin)
     return {"rungs": rungs, "most": most}
+
+
+_RUNG_KEYS = ("rungs", *STEPS, "exit")
+"""What changes the rungs of a ladder, in the order in which it is done."""
+
+
+def _with(rungs: list[Part], name: str, value: Any, at: At) -> list[Part]:
+    """The rungs with what one key changes."""
+    if name == "rungs":
+        return _rungs(value, at)
+    if name == "exit":
+        return [*rungs[:-1], _exit(value, at)]
+    return _with_step(rungs, name, value, at)
 
 
 def _rungs(value: Any, at: At) -> list[Part]:
@@ -296,7 +300,7 @@ PARTS = frozenset(_READERS)
 
 def _changed(kind: type[Any], old: Part, table: Any, at: At, *more: str) -> Part:
     """A part with what a table changes; entries are added to a table in it."""
-    _check_names(as_table(table, at), at, kind, *more)
+    _check_keys(table, at, kind, *more)
     new = dict(old)
     for name, value in table.items():
         value = _checked(keys_of(kind)[name].hint, value, at / name)
@@ -306,12 +310,18 @@ def _changed(kind: type[Any], old: Part, table: Any, at: At, *more: str) -> Part
     return new
 
 
-def _check_names(table: Table, at: At, kind: type[Any], *more: str) -> None:
+def _check_keys(table: Any, at: At, kind: type[Any], *more: str) -> None:
+    """Refuse what is no setting of a dataclass, and none of `more`."""
     keys = keys_of(kind)
     known = [*more, *(name for name, key in keys.items() if key.schema is not None)]
-    for name, value in table.items():
+    for name, value in as_table(table, at).items():
         if name in keys and name not in known:
             raise (at / name).error(f"={value!r}: can only be given in Python")
+    _check_names(table, at, known)
+
+
+def _check_names(table: Any, at: At, known: Iterable[str]) -> None:
+    for name, value in as_table(table, at).items():
         if name not in known:
             raise (at / name).unknown(f"={value!r} is no setting", name, known)
 

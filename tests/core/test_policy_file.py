@@ -225,6 +225,7 @@ def test_every_rung_of_a_kind_is_set(load: Load) -> None:
         ("ladder = ['reflect']", "ladder: Ladder(Reflect): the last rung, and only"),
         ("ladder = ['nudge', 1]", "ladder.0.rung='nudge' is no rung. There are refl"),
         ("ladder = [1]", "ladder.0=1: give a table of settings"),
+        ("[ladder]\nmots = 8", "ladder.mots=8 is no setting, did you mean most? The"),
         ("[ladder]\nmost = '8'", "ladder.most='8': it should be a valid integer"),
         ("detectors = [{times = 4}]", "detectors.0.kind=None is no kind. There are t"),
         ("[[budget]]\nstep = 6", "budget.0.step=6 is no setting, did you mean"),
