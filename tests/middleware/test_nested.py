@@ -111,16 +111,10 @@ def test_children_of_children_are_charged_once_at_every_level(way: Way) -> None:
     """A guarded child counts its own children, and its parent counts all of them."""
     grandchild = by_await(child(["deep"]))
     guard = LoopGuardMiddleware(Policy(budget=Budget(model_calls=3)))
-    middle = create_agent(
-        ScriptedModel(replies=[call("delegate", task="b"), "done"], loop=True),
-        [grandchild],
-        middleware=[guard],
-    )
-    agent = guarded(
-        ScriptedModel(replies=[call("delegate", task="a"), "found"]),
-        tools=[by_await(middle)],
-        checkpointer=InMemorySaver(),
-    )
+    asks = ScriptedModel(replies=[call("delegate", task="b"), "done"], loop=True)
+    middle = by_await(create_agent(asks, [grandchild], middleware=[guard]))
+    model = ScriptedModel(replies=[call("delegate", task="a"), "found"])
+    agent = guarded(model, tools=[middle], checkpointer=InMemorySaver())
 
     state = way(agent, ask(), THREAD)
 

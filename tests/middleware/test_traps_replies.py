@@ -188,23 +188,18 @@ def shown(model: ScriptedModel, request: int) -> str:
 def test_each_model_keeps_its_own_thoughts_only(way: Way) -> None:
     """Blocks of the other model are stripped in both directions, words stay."""
     loop = [thought(n) for n in range(4)]
-    strong = ScriptedModel(
-        replies=[thought(7, "read", path="b"), call("read", path="c")],
-        model_name="strong",
-    )
-    start = AIMessage(
-        [{"type": "thinking", "thinking": "weak", "signature": "s"}],
-        tool_calls=[{"name": "read", "args": {"path": "b"}, "id": "r"}],
-    )
+    reads = [thought(7, "read", path="b"), call("read", path="c")]
+    strong = ScriptedModel(replies=reads, model_name="strong")
+    start = thought(9, "read", path="b")
     weak = ScriptedModel(replies=[start, *loop, "found"], model_name="weak")
 
     way(guarded(weak, laddered(strong)), ask(), THREAD)
 
     for_strong, for_weak = shown(strong, 1), shown(weak, 5)
-    assert "'weak'" not in for_strong
+    assert "secret 9" not in for_strong
     assert "secret 7" in for_strong
     assert "secret 7" not in for_weak
-    assert "'weak'" in for_weak
+    assert "secret 9" in for_weak
     assert "spoken 7" in for_weak
 
 
@@ -326,9 +321,9 @@ def test_an_error_of_the_agents_own_model_is_raised(way: Way) -> None:
 def test_giving_up_in_a_batch_ends_the_run_after_it(way: Way) -> None:
     """The other calls have their results, then the run exits with the reason."""
     batch = [call("give_up", reason="no such file"), call("read", path="a")]
-    model = ScriptedModel(replies=[batch])
+    model = ScriptedModel(replies=[call("read", path="b"), batch])
 
     state = way(guarded(model), ask(), THREAD)
 
-    assert executed == ["read a"]
+    assert executed == ["read b", "read a"]
     assert state["loopguard_exit"]["detail"] == "no such file"
