@@ -238,15 +238,23 @@ def _with_step(rungs: list[Part], name: str, value: Any, at: At) -> list[Part]:
     before the exit.
     """
     if value is False:
-        return [rung for rung in rungs if rung["rung"].value != name]
-    if all(rung["rung"].value != name for rung in rungs):
-        place = 0 if name == "reflect" else len(rungs) - 1
-        rungs = [*rungs[:place], _new_rung(name, at), *rungs[place:]]
+        return [rung for rung in rungs if not _is(rung, name)]
     table = {} if value is True else value
     return [
-        _changed(STEPS[name], rung, table, at) if rung["rung"].value == name else rung
-        for rung in rungs
+        _changed(STEPS[name], rung, table, at) if _is(rung, name) else rung
+        for rung in _having(rungs, name, at)
     ]
+
+
+def _having(rungs: list[Part], name: str, at: At) -> list[Part]:
+    if any(_is(rung, name) for rung in rungs):
+        return rungs
+    place = 0 if name == "reflect" else len(rungs) - 1
+    return [*rungs[:place], _new_rung(name, at), *rungs[place:]]
+
+
+def _is(rung: Part, name: str) -> bool:
+    return bool(rung["rung"].value == name)
 
 
 def _exit(name: Any, at: At) -> Part:
@@ -256,16 +264,13 @@ def _exit(name: Any, at: At) -> Part:
 
 
 def _stronger(ladder: Tree, model: Any, at: At) -> Tree:
-    if all(rung["rung"].value != "escalate" for rung in ladder["rungs"]):
+    rungs = ladder["rungs"]
+    if not any(_is(rung, "escalate") for rung in rungs):
         raise at.error(f"={model!r}: the ladder has no escalate")
-    value = _checked(keys_of(RUNGS["escalate"])["model"].hint, model, at)
-    return {
-        **ladder,
-        "rungs": [
-            {**rung, "model": Setting(value, at.origin)} if "model" in rung else rung
-            for rung in ladder["rungs"]
-        ],
-    }
+    key = keys_of(RUNGS["escalate"])["model"]
+    own = {"model": Setting(_checked(key.hint, model, at), at.origin)}
+    new = [{**rung, **own} if _is(rung, "escalate") else rung for rung in rungs]
+    return {**ladder, "rungs": new}
 
 
 def _tools(old: Tree, value: Any, at: At) -> Tree:

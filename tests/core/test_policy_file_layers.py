@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +14,10 @@ from loopguard_lg import Budget, Churn, Escalate, Ladder, Policy, Reflect, Repea
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import GiveUp
 from loopguard_lg.policy_file import read_settings
+from loopguard_lg.policy_schema import keys_of
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 FILE = """
 preset = "coding"
@@ -261,3 +266,40 @@ def test_a_ladder_has_its_origins_rung_by_rung() -> None:
         "ladder.rungs.1.turns": "LOOPGUARD_LADDER__ESCALATE__TURNS",
         "ladder.rungs.2.rung": "preset support",
     }
+
+
+def test_several_budgets_are_numbered(tmp_path: Path) -> None:
+    """So that each has its own keys and origins."""
+    path = tmp_path / "p.json"
+    path.write_text('{"budget": [{"steps": 5}, {"usd": 2}]}')
+
+    found = origins(path, {})
+
+    assert found == {"budget.0.steps": str(path), "budget.1.usd": str(path)}
+
+
+@dataclass
+class Parts:
+    """What a dataclass of settings may hold."""
+
+    name: str = ""
+    model: Any = None
+    share: float | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    amount: Decimal | int = 0
+    signals: tuple[Callable[[int], bool], ...] = ()
+
+
+def test_what_no_file_can_hold_has_no_schema() -> None:
+    """Functions, and classes that are only known to a type checker."""
+    schemas = {name: key.schema for name, key in keys_of(Parts).items()}
+
+    assert schemas["limits"] == {
+        "type": "object",
+        "additionalProperties": {"type": "integer"},
+    }
+    assert schemas["model"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert [name for name, schema in schemas.items() if schema is None] == [
+        "amount",
+        "signals",
+    ]
