@@ -61,10 +61,10 @@ class Policy:
     advisors: Sequence[Callable[..., str | None]] | None = None
 
     def __post_init__(self) -> None:
-        names = ["detectors", "progress", "leave_tools", "budget", "advisors"]
-        for name in names:
+        names = ["detectors", "progress", "leave_tools", "budget"]
+        for name in names if self.advisors is None else [*names, "advisors"]:
             value = getattr(self, name)
-            if value is not None and not isinstance(value, Budget):
+            if not isinstance(value, Budget):
                 object.__setattr__(self, name, _items(name, value))
         _check(self)
 
