@@ -45,9 +45,9 @@ def reflection(
     """
     head = f"[loop guard] You seem to be going in circles: {_seen(finding)}."
     ask = (
-        "Say in one sentence what these results tell you. If they answer the task, "
-        "give the final answer now. Otherwise name what you have not tried yet and "
-        f"take a different action{_suggestion(finding, tools)}."
+        "If these results answer the task, give the final answer now. Otherwise say "
+        "what they tell you and, in the same reply, take a different action, one not "
+        f"tried yet{_suggestion(finding, tools)}."
     )
     return _with_notes(pad, tokens * 4, head, ask, _leave(tools))
 
@@ -63,7 +63,7 @@ def rollback(
     head = (
         "[loop guard] The attempts that followed were left out: they went in "
         f"circles ({_seen(finding)}). If what is known answers the task, give the "
-        "final answer now. Otherwise go on by another way"
+        "final answer now. Otherwise take a different action in your next reply"
         f"{_suggestion(finding, tools)}."
     )
     return _with_notes(pad, limit, head)
@@ -145,6 +145,11 @@ def no_result() -> str:
     return "No result: this call was cancelled before it ended."
 
 
+def nothing_tried() -> str:
+    """For the model, as the result of giving up before anything was tried."""
+    return "Not yet: nothing was tried so far. Try first, or answer what you can."
+
+
 def not_json(tool: str, error: str | None) -> str:
     """For the model, as the result of a call whose arguments can't be read."""
     problem = scratchpad.quote(error, 200) if error else "they are not valid JSON"
@@ -172,7 +177,7 @@ def budget_warning(warnings: Sequence[str]) -> str:
 
 def farewell(report: dict[str, Any]) -> str:
     """For the person, as the last message of a run that was ended."""
-    detail = scratchpad.quote(report["detail"], 300)
+    detail = scratchpad.quote(report["detail"], 300).rstrip(".")
     parts = [f"I stopped before the task was done: {detail}."]
     if report["partial"]:
         parts.append(f"What I have so far: {report['partial']}")

@@ -143,6 +143,17 @@ def _numbered(reply: AIMessage) -> AIMessage:
     return reply.model_copy(update={"tool_calls": calls})
 
 
+def refused(call: Mapping[str, Any], text: str, why: str) -> ToolMessage:
+    """The result of a call that the guard did not let through."""
+    return ToolMessage(
+        text,
+        name=call["name"],
+        tool_call_id=call["id"] or "",
+        status="error",
+        response_metadata={MARK: {"blocked": why}},
+    )
+
+
 def tokens_of(reply: AIMessage) -> Tokens | None:
     """What the model call took, where the provider said so."""
     usage = reply.usage_metadata

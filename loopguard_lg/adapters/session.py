@@ -17,10 +17,10 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
 from loopguard_lg.adapters import exits, past
 from loopguard_lg.adapters.messages import (
-    MARK,
     estimated,
     newest_reply,
     pair,
+    refused,
     text_of,
     tokens_of,
     turn_of,
@@ -131,6 +131,8 @@ class Guard:
             return None  # the guard itself asks
         ahead = past.ahead(messages, call, place)
         opened = memory["host"].get("open") or {}
+        if _is_early(call, reply, memory):
+            return refused(call, prompts.nothing_tried(), "early")
         refusal = engine.admit(
             self.policy,
             memory,
@@ -149,13 +151,7 @@ class Guard:
             text = prompts.blocked(call["name"], why)
         thread = past.thread_of(memory["host"])
         self._tell("blocked", thread, None, Verdict(), text)
-        return ToolMessage(
-            text,
-            name=call["name"],
-            tool_call_id=call["id"] or "",
-            status="error",
-            response_metadata={MARK: {"blocked": why}},
-        )
+        return refused(call, text, why)
 
     def seconds_left(self, data: Any) -> float | None:
         """Active seconds left before a call has to be cut; `None` for no limit."""
@@ -351,6 +347,12 @@ class Guard:
             note=said,
             stronger=stronger,
         )
+
+
+def _is_early(call: Mapping[str, Any], reply: AIMessage | None, memory: Memory) -> bool:
+    alone = reply is not None and len(reply.tool_calls) == 1
+    tried = memory["used"]["run"].get("steps")
+    return call["name"] == "give_up" and alone and not tried
 
 
 def _starts_afresh(event: Event) -> bool:

@@ -168,12 +168,23 @@ def test_asking_without_a_checkpointer_gives_up(way: Way) -> None:
 
 def test_the_model_can_give_up_by_itself(way: Way) -> None:
     """A call of `give_up` ends the run with its reason, without another model call."""
-    model = ScriptedModel(replies=[call("give_up", reason="no such file")])
+    model = ScriptedModel(replies=[*same(1), call("give_up", reason="no such file")])
 
     state = way(guarded(model), ask(), THREAD)
 
     assert state["loopguard_exit"]["detail"] == "no such file"
-    assert len(model.requests) == 1
+    assert len(model.requests) == 2
+
+
+def test_giving_up_before_anything_was_tried_is_refused(way: Way) -> None:
+    """Small models take the way out at once; the second time it is granted."""
+    leave = call("give_up", reason="hard")
+    model = ScriptedModel(replies=[leave, call("read", path="a"), "found"])
+
+    state = way(guarded(model), ask(), THREAD)
+
+    assert "nothing was tried so far" in model.requests[1].text
+    assert last(state).text == "found"
 
 
 def test_observe_only_says_and_stops_nothing(way: Way) -> None:

@@ -59,11 +59,24 @@ class Guard:
 def test_a_weak_model_goes_in_circles(weak: ChatOpenAI) -> None:
     """Left alone, it makes the same call again and again."""
     limit = ModelCallLimitMiddleware(run_limit=8)
-    result = agent(weak, limit).invoke(ask(PORT))
+    result = agent(weak, limit, prompt=WITH_FILES).invoke(ask(STORE))
     calls = asked(result)
 
     assert max(map(calls.count, calls)) >= 3
     assert_trips(result, kind="repeat")
+
+
+def test_a_guarded_weak_model_is_rerouted_and_the_task_is_solved(
+    weak: ChatOpenAI, strong: ChatOpenAI
+) -> None:
+    """It ignores the note; its call is held back, and the strong one answers."""
+    guard = Guard(strong)
+    result = agent(weak, guard.middleware, prompt=WITH_FILES).invoke(ask(STORE))
+
+    assert guard.acts[1::3] == ["reflected", "escalated"]
+    assert len(asked(result)) == 4
+    assert answered_by(result) == [weak.model_name] * 4 + [strong.model_name]
+    assert "kiln.db" in result["messages"][-1].text
 
 
 def test_a_guarded_weak_model_climbs_the_ladder(
