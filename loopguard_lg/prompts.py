@@ -66,7 +66,8 @@ def rollback(
         "final answer now. Otherwise take a different action in your next reply"
         f"{_suggestion(finding, tools)}."
     )
-    return _with_notes(pad, limit, head)
+    earlier = {**pad, "branches": pad.get("branches", [])[:-1]}
+    return _with_notes(earlier, limit, head)
 
 
 def left_out() -> str:

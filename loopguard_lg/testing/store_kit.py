@@ -23,7 +23,8 @@ from uuid import uuid4
 
 from langgraph.store.base import BaseStore
 
-from loopguard_lg.adapters.shared_pad import Entry, SharedScratchpad, place
+from loopguard_lg.adapters.shared_pad import SharedScratchpad
+from loopguard_lg.adapters.shared_store import Entry, place
 
 
 @dataclass(kw_only=True)
