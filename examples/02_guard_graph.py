@@ -69,6 +69,8 @@ if __name__ == "__main__":
     question = {"messages": [("user", "How long do we keep invoices?")]}
     for chunk in graph.stream(question, stream_mode="updates"):
         for name, update in chunk.items():
-            said = [m.text or "calls" for m in update.get("messages", [])]
+            said = [
+                m.text.partition("\n")[0] or "calls" for m in update.get("messages", [])
+            ]
             print(f"{name:20} {' | '.join(text[:60] for text in said)}")
     print(graph.get_graph().draw_mermaid())

@@ -18,11 +18,13 @@ class ToolPolicy:
         volatile: Argument names that do not tell two calls apart (a free-text
             `description`, a request id).
         off: Kinds of detectors that do not look at this tool.
+        advise: Whether its results may be given a line of advice.
     """
 
     role: Role | None = None
     volatile: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
+    advise: bool = True
 
     def __post_init__(self) -> None:
         roles = get_args(Role)
@@ -35,3 +37,5 @@ class ToolPolicy:
             if not isinstance(value, tuple | list | set | frozenset):
                 raise PolicyError(f"ToolPolicy.{name}={value!r}: give a list of names")
             object.__setattr__(self, name, tuple(value))
+        if not isinstance(self.advise, bool):
+            raise PolicyError(f"ToolPolicy.advise={self.advise!r}: give True or False")

@@ -24,7 +24,7 @@ from loopguard_lg.adapters.graph_state import (
     written,
 )
 from loopguard_lg.adapters.ledger import ledger
-from loopguard_lg.adapters.messages import MARK, newest_reply, pair
+from loopguard_lg.adapters.messages import newest_reply, pair, with_mark
 
 Call = Mapping[str, Any]
 
@@ -161,7 +161,24 @@ class ToolsNode(Node):
         if not any(isinstance(m, ToolMessage) for m in written(out, site.key)):
             return out, spent(entry, seconds)
         marks = [{"seconds": seconds, **entry.mark()}]
-        return rewritten(out, site.key, lambda found: _marked(found, marks)), None
+        calls, messages = [*left], site.messages(state)
+
+        def noted(found: Sequence[BaseMessage]) -> list[BaseMessage]:
+            advised = [self._advised(m, calls, messages) for m in found]
+            return _marked(advised, marks)
+
+        return rewritten(out, site.key, noted), None
+
+    def _advised(
+        self, message: BaseMessage, calls: list[Call], messages: Sequence[BaseMessage]
+    ) -> BaseMessage:
+        """The result of one of `calls`, which is taken out, with the guard's advice."""
+        ids = [call["id"] or "" for call in calls]
+        if not isinstance(message, ToolMessage) or message.tool_call_id not in ids:
+            return message
+        call = calls.pop(ids.index(message.tool_call_id))
+        site = self.site
+        return site.guard.after_tool(message, call, messages, site.tools)
 
     def _raised(self, error: Exception, left: Sequence[Call]) -> list[ToolMessage]:
         cut = isinstance(error, CutOffError)
@@ -187,8 +204,7 @@ def _marked(
     out: list[BaseMessage] = []
     for message in found:
         if isinstance(message, ToolMessage):
-            metadata = {**message.response_metadata, MARK: marks[-1]}
-            message = message.model_copy(update={"response_metadata": metadata})
+            message = with_mark(message, marks[-1])
             marks.append({"seconds": marks[0]["seconds"]})
         out.append(message)
     return out

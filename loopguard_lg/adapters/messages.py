@@ -18,6 +18,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
+from loopguard_lg.acts.advisors import MARKER
 from loopguard_lg.steps import Nested, Role, Step, Tokens, Turn
 
 MARK = "loopguard"
@@ -30,6 +31,40 @@ def text_of(message: BaseMessage) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(_block(block) for block in content)
+
+
+def with_mark(result: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
+    """The result with facts of the guard's in its metadata; those there win."""
+    within = _mark(result)  # by another guard
+    metadata = {**result.response_metadata, MARK: {**mark, **within}}
+    return result.model_copy(update={"response_metadata": metadata})
+
+
+def own_text(result: ToolMessage) -> str:
+    """What the tool itself said, without the guard's advice after it."""
+    text = text_of(result)
+    size = _mark(result).get("advised")
+    if isinstance(size, int) and text[len(text) - size :].startswith(MARKER):
+        return text[: len(text) - size]
+    return text
+
+
+def with_advice(result: ToolMessage, advice: str) -> ToolMessage:
+    """The result with the guard's advice after what the tool said.
+
+    Args:
+        result: The tool's result.
+        advice: As `advise` returned it, with its marker.
+    """
+    mark = {**_mark(result), "advised": len(advice)}
+    content = result.content
+    if not isinstance(content, str) and content:
+        block = {"type": "text", "text": advice.removeprefix("\n")}
+        changed: Any = [*content, block]
+    else:
+        changed = f"{content or ''}{advice}"
+    metadata = {**result.response_metadata, MARK: mark}
+    return result.model_copy(update={"content": changed, "response_metadata": metadata})
 
 
 def _block(block: Any) -> str:
@@ -232,7 +267,7 @@ def step_of(
     return Step(
         tool=call["name"],
         args={**defaults(tool), **(call["args"] or {})},
-        result=prompts.no_result() if result is None else text_of(result),
+        result=prompts.no_result() if result is None else own_text(result),
         error=True if result is None or result.status == "error" else None,
         id=call["id"] or "",
         seconds=mark.get("seconds"),

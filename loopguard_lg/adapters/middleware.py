@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
@@ -22,19 +22,17 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
-from langgraph.errors import GraphBubbleUp
 from langgraph.managed.is_last_step import RemainingStepsManager
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from loopguard_lg import prompts
 from loopguard_lg.adapters import exits, leave
-from loopguard_lg.adapters.ledger import Ledger, ledger
-from loopguard_lg.adapters.messages import MARK
+from loopguard_lg.adapters.driving import Work, adrive, drive
 from loopguard_lg.adapters.model_call import ModelCall, is_over, model_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import SharedScratchpad
+from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
 from loopguard_lg.hooks import GuardEvent, Observer
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import fold
@@ -87,6 +85,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         observers: Are told what the guard saw and did.
         shared: What runs of other threads ruled out, in the agent's `store`.
         clock: Seconds from any start, to time model and tool calls.
+        sleep: Lets seconds pass between two tries of a call, or two polls.
+        asleep: The same on an event loop.
 
     Raises:
         PolicyError: At the first model call, if a budget in dollars can't be kept.
@@ -102,6 +102,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         observers: Sequence[Observer] = (),
         shared: SharedScratchpad | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], Any] = time.sleep,
+        asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         super().__init__()
         self.policy = policy or Policy()
@@ -112,6 +114,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         self._guard = Guard(policy=self.policy, agent=name, observers=tuple(observers))
         self._shared = shared
         self._clock = clock
+        self._sleep, self._asleep = sleep, asleep
         self._models = _resolved(self.policy)
 
     @property
@@ -177,16 +180,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Execute a call if it may be, and note how it went."""
-        answer = self._answer(request)
-        if answer is not None:
-            return answer
-        with ledger(self.policy.prices) as entry:
-            started = self._clock()
-            try:
-                result = handler(request)
-            except Exception as error:
-                result = self._raised(request, error)
-            return _marked(result, request, entry, self._clock() - started)
+        return drive(self._call(request), lambda run: handler(run.given), self._sleep)
 
     async def awrap_tool_call(
         self,
@@ -194,18 +188,16 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Execute a call if it may be, and note how it went."""
-        answer = self._answer(request)
-        if answer is not None:
-            return answer
-        with ledger(self.policy.prices) as entry:
-            started = self._clock()
-            left = self._guard.seconds_left(_read(request.state, self._channel))
-            try:
-                async with asyncio.timeout(left) as limit:
-                    result = await handler(request)
-            except Exception as error:
-                result = self._raised(request, error, cut=limit.expired())
-            return _marked(result, request, entry, self._clock() - started)
+        work = self._call(request)
+        return await adrive(work, lambda run: handler(run.given), self._asleep)
+
+    def _call(self, request: ToolCallRequest) -> Work[ToolMessage | Command[Any]]:
+        return ToolCall(
+            guard=self._guard,
+            request=request,
+            channel=self._channel,
+            clock=self._clock,
+        ).work()
 
     def _turn(self, request: ModelRequest[Any]) -> ModelCall:
         scene = _scene(request)
@@ -221,31 +213,6 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             channel=self._channel,
             told=told,
             observers=self._guard.observers,
-        )
-
-    def _answer(self, request: ToolCallRequest) -> ToolMessage | None:
-        call, messages = request.tool_call, _read(request.state, "messages") or []
-        data = _read(request.state, self._channel)
-        refusal = self._guard.before_tool(data, messages, call, _place(request))
-        if refusal is not None or call["name"] != "ask_user":
-            return refusal
-        if request.tool is not leave.ask_user:
-            return None
-        return leave.asked(call, messages, resumable=_resumable())
-
-    def _raised(
-        self, request: ToolCallRequest, error: Exception, *, cut: bool = False
-    ) -> ToolMessage:
-        passes = self.policy.tool_errors == "raise" and not cut
-        if passes or isinstance(error, GraphBubbleUp):
-            raise error
-        call = request.tool_call
-        what = prompts.cut_off() if cut else f"{type(error).__name__}: {error}"
-        return ToolMessage(
-            prompts.failed(call["name"], what),
-            name=call["name"],
-            tool_call_id=call["id"] or "",
-            status="error",
         )
 
 
@@ -273,8 +240,8 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         tools=tools,
         model=model_name(request.model),
         thread=(info and info.thread_id) or "",
-        resumable=_resumable(),
-        remaining=_read(request.state, "loopguard_remaining"),
+        resumable=resumable(),
+        remaining=read(request.state, "loopguard_remaining"),
         step=get_config().get("metadata", {}).get("langgraph_step"),
         counted=_counted(request),
     )
@@ -287,57 +254,3 @@ def _counted(request: ModelRequest[Any]) -> bool:
     """
     event = request.state.get("_summarization_event")
     return event is not None and request.messages[:1] == request.state["messages"][:1]
-
-
-def _resumable() -> bool:
-    """Whether the run has a checkpointer, without which no answer can come back.
-
-    `thread_id` does not tell: a caller may give one without a checkpointer.
-    """
-    configurable = get_config().get("configurable", {})
-    return configurable.get("__pregel_checkpointer") is not None
-
-
-def _place(request: ToolCallRequest) -> int | None:
-    """How many calls of the batch were sent out before this one."""
-    metadata = request.runtime.config.get("metadata", {})
-    path = metadata.get("langgraph_path", ())
-    sent = len(path) > 1 and path[0] == "__pregel_push"
-    return path[1] if sent and isinstance(path[1], int) else None
-
-
-def _marked(
-    result: ToolMessage | Command[Any],
-    request: ToolCallRequest,
-    entry: Ledger,
-    seconds: float,
-) -> ToolMessage | Command[Any]:
-    """The result with what was measured of it in its metadata.
-
-    A command keeps everything else that it does; results of other calls in it, and
-    lists of anything else, are left as they are.
-    """
-    mark = {"seconds": seconds, **entry.mark()}
-    if isinstance(result, ToolMessage):
-        return _with_mark(result, mark)
-    update = getattr(result, "update", None)
-    if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
-        return result
-    messages = [
-        _with_mark(message, mark)
-        if isinstance(message, ToolMessage)
-        and message.tool_call_id == request.tool_call["id"]
-        else message
-        for message in update["messages"]
-    ]
-    return replace(result, update={**update, "messages": messages})
-
-
-def _with_mark(message: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
-    within = message.response_metadata.get(MARK) or {}  # by another guard
-    metadata = {**message.response_metadata, MARK: {**mark, **within}}
-    return message.model_copy(update={"response_metadata": metadata})
-
-
-def _read(state: Any, key: str) -> Any:
-    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)

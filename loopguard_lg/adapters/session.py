@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool
 
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
-from loopguard_lg.adapters import exits, past
+from loopguard_lg.adapters import acting, exits, past
 from loopguard_lg.adapters.messages import (
     estimated,
     newest_reply,
@@ -153,6 +154,16 @@ class Guard:
         self._tell("blocked", thread, None, Verdict(), text)
         return refused(call, text, why)
 
+    def after_tool(
+        self,
+        result: ToolMessage,
+        call: Mapping[str, Any],
+        messages: Sequence[BaseMessage],
+        tools: Mapping[str, BaseTool],
+    ) -> ToolMessage:
+        """The result of a call as the model is to have it; see `acting.advised`."""
+        return acting.advised(self.policy, result, call, messages, tools)
+
     def seconds_left(self, data: Any) -> float | None:
         """Active seconds left before a call has to be cut; `None` for no limit."""
         if self.policy.observe_only:
@@ -236,8 +247,8 @@ class Guard:
         thread = past.thread_of(noted)
         for event in events:
             seen, memory = self._feed(memory, event, thread)
-            if not isinstance(event, Compaction):  # it answers no finding
-                verdict = seen
+            if seen.action != "continue" or not isinstance(event, Compaction):
+                verdict = seen  # a compaction answers no finding
             warned = () if _starts_afresh(event) else (*warned, *seen.warnings)
             if seen.good or isinstance(event, Human):
                 memory = past.marked_good(memory, seen.i, scene.messages)

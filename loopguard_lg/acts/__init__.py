@@ -1,0 +1,1 @@
+"""What the guard does for an agent beside stopping it; each act is pure."""

@@ -1,0 +1,95 @@
+"""What happens around something of the user's, written once for sync and async.
+
+It is a generator that yields what is to be run, or a pause, and is sent what came of
+it; `drive` and `adrive` carry it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is to be run.
+
+    Attributes:
+        given: Its input.
+        seconds: The seconds left for it; `None` for no limit. Only async keeps to it.
+        what: What is run, where the host needs to be told.
+    """
+
+    given: Any
+    seconds: float | None = None
+    what: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Time that has to pass."""
+
+    seconds: float
+
+
+class CutOffError(Exception):
+    """The budget of seconds ended while something was running."""
+
+
+T = TypeVar("T")
+Work: TypeAlias = Generator[Run | Pause, Any, T]
+
+
+def drive(work: Work[T], run: Callable[[Run], Any], sleep: Callable[[float], Any]) -> T:
+    """What `work` returns, with what it asks for done here and now."""
+    step: Callable[[], Run | Pause] = partial(next, work)
+    try:
+        while True:
+            asked = step()
+            try:
+                done = run(asked) if isinstance(asked, Run) else sleep(asked.seconds)
+            except BaseException as error:
+                step = partial(work.throw, error)
+            else:
+                step = partial(work.send, done)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+async def adrive(
+    work: Work[T],
+    run: Callable[[Run], Awaitable[Any]],
+    sleep: Callable[[float], Awaitable[Any]],
+) -> T:
+    """What `work` returns, with what it asks for awaited, and cut when time is out."""
+    step: Callable[[], Run | Pause] = partial(next, work)
+    try:
+        while True:
+            asked = step()
+            try:
+                done = await (
+                    _within(asked, run)
+                    if isinstance(asked, Run)
+                    else sleep(asked.seconds)
+                )
+            except BaseException as error:
+                step = partial(work.throw, error)
+            else:
+                step = partial(work.send, done)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+async def _within(asked: Run, run: Callable[[Run], Awaitable[Any]]) -> Any:
+    try:
+        async with asyncio.timeout(asked.seconds) as limit:
+            return await run(asked)
+    except TimeoutError as error:
+        if limit.expired():
+            raise CutOffError from error
+        raise

@@ -1,0 +1,138 @@
+"""What happens around one tool call of an agent's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from loopguard_lg import prompts
+from loopguard_lg.adapters import leave
+from loopguard_lg.adapters.driving import CutOffError, Run, Work
+from loopguard_lg.adapters.ledger import ledger
+from loopguard_lg.adapters.messages import with_mark
+from loopguard_lg.adapters.session import Guard
+
+Result: TypeAlias = ToolMessage | Command[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One tool call of one run.
+
+    Attributes:
+        guard: Decides.
+        request: The call, as the host gives it.
+        channel: The state key of the guard's memory.
+        clock: Seconds from any start.
+    """
+
+    guard: Guard
+    request: ToolCallRequest
+    channel: str
+    clock: Callable[[], float]
+
+    def work(self) -> Work[Result]:
+        """Execute the call if it may be, and note how it went."""
+        answer = self._answer()
+        if answer is not None:
+            return answer
+        with ledger(self.guard.policy.prices) as entry:
+            started = self.clock()
+            left = self.guard.seconds_left(self._memory)
+            try:
+                result: Result = yield Run(self.request, left)
+            except Exception as error:
+                result = self._raised(error)
+            mark = {"seconds": self.clock() - started, **entry.mark()}
+            return self._finished(result, mark)
+
+    @property
+    def _memory(self) -> Any:
+        return read(self.request.state, self.channel)
+
+    @property
+    def _messages(self) -> Sequence[BaseMessage]:
+        return read(self.request.state, "messages") or []
+
+    @property
+    def _tools(self) -> Mapping[str, BaseTool]:
+        return {tool.name: tool for tool in self.request.runtime.tools}
+
+    def _answer(self) -> ToolMessage | None:
+        call, messages = self.request.tool_call, self._messages
+        place = _place(self.request)
+        refusal = self.guard.before_tool(self._memory, messages, call, place)
+        if refusal is not None or call["name"] != "ask_user":
+            return refusal
+        if self.request.tool is not leave.ask_user:
+            return None
+        return leave.asked(call, messages, resumable=resumable())
+
+    def _raised(self, error: Exception) -> ToolMessage:
+        cut = isinstance(error, CutOffError)
+        passes = self.guard.policy.tool_errors == "raise" and not cut
+        if passes or isinstance(error, GraphBubbleUp):
+            raise error
+        call = self.request.tool_call
+        what = prompts.cut_off() if cut else f"{type(error).__name__}: {error}"
+        return ToolMessage(
+            prompts.failed(call["name"], what),
+            name=call["name"],
+            tool_call_id=call["id"] or "",
+            status="error",
+        )
+
+    def _finished(self, result: Result, mark: Mapping[str, Any]) -> Result:
+        """The result with advice, and with what was measured of it in its metadata.
+
+        A command keeps everything else that it does; results of other calls in it, and
+        lists of anything else, are left as they are.
+        """
+        if isinstance(result, ToolMessage):
+            return self._noted(result, mark)
+        update = getattr(result, "update", None)
+        if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
+            return result
+        messages = [
+            self._noted(message, mark)
+            if isinstance(message, ToolMessage)
+            and message.tool_call_id == self.request.tool_call["id"]
+            else message
+            for message in update["messages"]
+        ]
+        return replace(result, update={**update, "messages": messages})
+
+    def _noted(self, message: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
+        call, messages, tools = self.request.tool_call, self._messages, self._tools
+        advised = self.guard.after_tool(message, call, messages, tools)
+        return with_mark(advised, mark)
+
+
+def resumable() -> bool:
+    """Whether the run has a checkpointer, without which no answer can come back.
+
+    `thread_id` does not tell: a caller may give one without a checkpointer.
+    """
+    configurable = get_config().get("configurable", {})
+    return configurable.get("__pregel_checkpointer") is not None
+
+
+def read(state: Any, key: str) -> Any:
+    """One key of a state, which may be an object."""
+    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+
+
+def _place(request: ToolCallRequest) -> int | None:
+    """How many calls of the batch were sent out before this one."""
+    metadata = request.runtime.config.get("metadata", {})
+    path = metadata.get("langgraph_path", ())
+    sent = len(path) > 1 and path[0] == "__pregel_push"
+    return path[1] if sent and isinstance(path[1], int) else None
