@@ -19,7 +19,6 @@ from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.managed.is_last_step import RemainingStepsManager
@@ -31,7 +30,7 @@ from loopguard_lg.adapters.driving import Work, adrive, drive
 from loopguard_lg.adapters.model_call import ModelCall, is_over, model_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
-from loopguard_lg.adapters.shared_pad import SharedScratchpad
+from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
 from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
 from loopguard_lg.hooks import GuardEvent, Observer
 from loopguard_lg.ladder import AskUser, Escalate
@@ -137,7 +136,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         turn = self._turn(request)
         shared = self._shared
         if shared is not None:
-            turn = turn.planned(shared.before(turn.plan, *_whose(request)))
+            turn = turn.planned(shared.before(turn.plan, _whose(request)))
         if turn.plan.final is not None:
             return turn.left()
         started = self._clock()
@@ -148,7 +147,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             response = handler(turn.request)
         seconds = self._clock() - started
         if shared is not None and is_over(response):
-            turn = turn.planned(shared.after(turn.plan, *_whose(request)))
+            turn = turn.planned(shared.after(turn.plan, _whose(request)))
         return turn.done(response, seconds)
 
     async def awrap_model_call(
@@ -160,7 +159,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         turn = self._turn(request)
         shared = self._shared
         if shared is not None:
-            turn = turn.planned(await shared.abefore(turn.plan, *_whose(request)))
+            turn = turn.planned(await shared.abefore(turn.plan, _whose(request)))
         if turn.plan.final is not None:
             return turn.left()
         started = self._clock()
@@ -171,7 +170,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             response = await handler(turn.request)
         seconds = self._clock() - started
         if shared is not None and is_over(response):
-            turn = turn.planned(await shared.aafter(turn.plan, *_whose(request)))
+            turn = turn.planned(await shared.aafter(turn.plan, _whose(request)))
         return turn.done(response, seconds)
 
     def wrap_tool_call(
@@ -216,9 +215,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         )
 
 
-def _whose(request: ModelRequest[Any]) -> tuple[RunnableConfig, Any]:
-    """What tells whose run it is, and where its store is."""
-    return get_config(), request.runtime
+def _whose(request: ModelRequest[Any]) -> Run:
+    return Run(get_config(), request.runtime, request.state["messages"])
 
 
 def _resolved(policy: Policy) -> dict[str, BaseChatModel]:

@@ -12,7 +12,8 @@ from langgraph.store.base import PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from loopguard_lg import LoopGuardMiddleware, Policy
-from loopguard_lg.adapters.shared_pad import Entry, SharedScratchpad
+from loopguard_lg.adapters.shared_pad import SharedScratchpad
+from loopguard_lg.adapters.shared_store import Entry
 from loopguard_lg.testing.doubles import ScriptedModel
 from tests.middleware.runs import TOOLS, same
 

@@ -13,7 +13,8 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from loopguard_lg import AskUser
-from loopguard_lg.adapters.shared_pad import Entry, SharedScratchpad
+from loopguard_lg.adapters.shared_pad import SharedScratchpad
+from loopguard_lg.adapters.shared_store import Entry
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.middleware.runs import WAYS, Way, ask, laddered, notes, same
 from tests.shared_pad.agents import (

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from langgraph.store.memory import InMemoryStore
 
 from loopguard_lg import Policy, Recorder, decide, memory as memories, scratchpad
-from loopguard_lg.adapters.shared_pad import Entry
+from loopguard_lg.adapters.shared_store import Entry
 from loopguard_lg.steps import Event
 from tests.core import wild
 from tests.middleware.runs import ask
