@@ -23,7 +23,7 @@ from loopguard_lg.history import COMPACTION, REPORT, History, Seen
 from loopguard_lg.ladder import Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Event, Human, Progress, Step, Turn
+from loopguard_lg.steps import Compaction, Event, Human, Progress, Step, Turn
 
 Action: TypeAlias = Literal["continue", "reflect", "escalate", "exit"]
 """What is to be done next."""
@@ -87,11 +87,11 @@ def decide(
     after = {**before, "history": history.dump()}
     if isinstance(event, Turn):
         after["used"] = _charged(policy, before["used"], event, history)
-        verdict = _judge(policy, before, after, event, history, faults)
-    else:
-        if isinstance(event, Human):
-            _new_word(after, event)
-        verdict = _settled(policy, before, after, history)
+        after["pad"] = _noted(after["pad"], _pairs(policy, event, history))
+    elif isinstance(event, Human):
+        _new_word(after, event)
+    judge = _judge if isinstance(event, Turn | Compaction) else _settled
+    verdict = judge(policy, before, after, history, faults)
     return _closed(policy, after, verdict, faults)
 
 
@@ -151,7 +151,6 @@ def _judge(
     policy: Policy,
     before: Memory,
     after: Memory,
-    turn: Turn,
     history: History,
     faults: list[tuple[str, str]],
 ) -> Verdict:
@@ -159,12 +158,11 @@ def _judge(
     finding = _blocked(before["ladder"], history) or _guard(
         faults, "arbiter", lambda: _chosen(policy, findings, history)
     )
-    after["pad"] = _noted(after["pad"], _pairs(policy, turn, history))
-    state = finding and ladder.climb(
-        policy.ladder, before["ladder"], finding, history.i
-    )
-    if not (finding and state):
-        return _settled(policy, before, after, history, finding, findings)
+    state = None
+    if finding is not None and _replied(before["ladder"], history):
+        state = ladder.climb(policy.ladder, before["ladder"], finding, history.i)
+    if finding is None or state is None:
+        return _settled(policy, before, after, history, faults, finding, findings)
     after["ladder"] = state
     after["pad"] = _ruled_out(after["pad"], policy, state, finding)
     return Verdict(
@@ -175,6 +173,17 @@ def _judge(
         findings=findings,
         progress=history.progress,
     )
+
+
+def _replied(state: Memory, history: History) -> bool:
+    """Whether the model has replied since the newest intervention.
+
+    What comes before its next call, a turn and a compaction, makes one verdict.
+    """
+    if "at" not in state or history.kind != COMPACTION:
+        return True
+    newest = zip(reversed(history.turns.i), reversed(history.turns.kind), strict=True)
+    return next((i for i, kind in newest if kind != COMPACTION), -1) > state["at"]
 
 
 def _findings(
@@ -256,6 +265,7 @@ def _settled(
     before: Memory,
     after: Memory,
     history: History,
+    faults: list[tuple[str, str]],
     finding: Finding | None = None,
     findings: tuple[Finding, ...] = (),
 ) -> Verdict:
