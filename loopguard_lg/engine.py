@@ -183,7 +183,8 @@ def _replied(state: Memory, history: History) -> bool:
     if "at" not in state or history.kind != COMPACTION:
         return True
     newest = zip(reversed(history.turns.i), reversed(history.turns.kind), strict=True)
-    return next((i for i, kind in newest if kind != COMPACTION), -1) > state["at"]
+    last = next((i for i, kind in newest if kind != COMPACTION), -1)
+    return bool(last > state["at"])
 
 
 def _findings(
