@@ -15,6 +15,7 @@ What an adapter keeps for itself in `memory["host"]`:
      "vain": another middleware refused the question to a person,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
+     "shared": what `shared_pad` notes,
      "step": superstep of the newest look, "lap": supersteps from the one before,
      "stop": superstep at which the recursion limit is reached}
 """
@@ -223,8 +224,8 @@ def _left(pairs: Sequence[tuple[Any, ToolMessage | None]]) -> dict[str, Any]:
 
 def ahead(
     messages: Sequence[BaseMessage], call: Mapping[str, Any], place: int | None
-) -> list[str]:
-    """Names of the calls that stand before `call` in its batch.
+) -> list[Mapping[str, Any]]:
+    """The calls without a result that stand before `call` in its batch.
 
     Args:
         messages: The messages of the state.
@@ -238,7 +239,7 @@ def ahead(
     if place is None:
         ids = [other["id"] for other in left]
         place = ids.index(call["id"]) if call["id"] in ids else len(ids)
-    return [other["name"] for other in left[:place]]
+    return left[:place]
 
 
 def marked_good(memory: Memory, i: int, messages: Sequence[BaseMessage]) -> Memory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ def postgres() -> Iterator[str]:
         try:
             server = pgserver.get_server(data, cleanup_mode="delete")
         except Exception as error:
+            shutil.rmtree(data, ignore_errors=True)
             pytest.skip(f"PostgreSQL does not start here: {error!r}")
         yield server.get_uri()
         server.cleanup()

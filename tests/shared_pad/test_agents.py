@@ -177,6 +177,15 @@ def test_a_run_of_no_tenant_shares_nothing(
     assert "give labels" in caplog.text
 
 
+def test_a_tenant_that_is_known_too_late_shares_nothing_yet() -> None:
+    """The guard doesn't know what of the thread is this run's."""
+    store, answers = Watched(), iter([(), ("acme",)])
+    shared = replace(ACME, namespace=lambda config, context: next(answers))
+    agent(ScriptedModel(replies=["hello"]), store, shared).invoke(ask())
+
+    assert store.asked == []
+
+
 def test_a_namespace_may_come_from_the_context() -> None:
     """What the app passes as `context=` says whose run it is."""
     store = InMemoryStore()

@@ -98,6 +98,16 @@ def test_texts_go_to_the_model_in_batches_and_once() -> None:
     assert model.batches == [["port", "server"], ["colour"], ["invoice"]]
 
 
+def test_nothing_is_asked_of_the_model_twice() -> None:
+    """Not even for another task among the same texts."""
+    model = Counting()
+    relevance = Relevance(model)
+    relevance.pick("port", ["server"], 1)
+
+    assert relevance.pick("server", ["port"], 1) == [0]
+    assert len(model.batches) == 1
+
+
 def test_no_more_vectors_are_kept_than_wanted() -> None:
     """The ones that were used longest ago go."""
     model = Counting()
@@ -160,6 +170,13 @@ def test_an_onnx_model_is_loaded_from_files_and_runs(folder: Path) -> None:
 
     assert one == [0, 0, 0, 0, 1, 0]
     assert two == [0, 0, 0, 0.5, 0.5, 0]
+
+
+def test_an_onnx_model_may_have_one_vector_for_each_text(tmp_path: Path) -> None:
+    """It is taken as it is."""
+    model = OnnxEmbeddings(write(tmp_path, WORDS, pooled=True))
+
+    assert model.embed_documents(["server port"]) == [[0, 0, 0, 1, 1, 0]]
 
 
 def test_an_onnx_model_reads_no_more_tokens_than_it_may(folder: Path) -> None:

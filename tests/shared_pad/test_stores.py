@@ -81,6 +81,16 @@ def test_a_store_that_finds_too_much_lets_nothing_through() -> None:
     store_kit.run(store_kit.a_namespace_is_nobody_elses, Loose())
 
 
+def test_a_store_with_an_index_embeds_no_entry() -> None:
+    """It would cost a model call for each."""
+
+    def embed(texts: Any) -> Any:
+        raise AssertionError("nothing searches for entries by meaning")
+
+    store = InMemoryStore(index={"dims": 2, "embed": embed})
+    store_kit.run(store_kit.what_is_written_is_read_newest_first, store)
+
+
 class Forgetful(InMemoryStore):
     """Keeps the last entry only."""
 
