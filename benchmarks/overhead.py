@@ -2,8 +2,9 @@
 
 Three agents run side by side, interleaved, on a model that answers at once: bare, with
 this guard (everything on), and with `ModelCallLimitMiddleware` and
-`ToolCallLimitMiddleware`. Prints milliseconds of processor time per turn, the part that each adds, the
-ratio of the two with a bootstrap interval, and the guard's bytes in a checkpoint.
+`ToolCallLimitMiddleware`. Prints milliseconds of processor time per turn, the part that
+each adds, the ratio of the two with a bootstrap interval, and the guard's bytes in a
+checkpoint.
 
     python benchmarks/overhead.py [--repeats 9] [--turns 100 1000] [--savers memory]
 """

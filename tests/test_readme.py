@@ -29,7 +29,8 @@ def test_the_python_of_the_readme_runs(
     builder.add_node("agent", lambda state: {"messages": [("ai", "done")]})
     builder.add_node("tools", ToolNode(TOOLS))
     builder.set_entry_point("agent")
-    builder.add_conditional_edges("agent", lambda state: "__end__", ["tools", "__end__"])
+    ends = ["tools", "__end__"]
+    builder.add_conditional_edges("agent", lambda state: "__end__", ends)
     builder.add_edge("tools", "agent")
     names = {"model": model, "strong": model, "tools": TOOLS, "builder": builder}
 
