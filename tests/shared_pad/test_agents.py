@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain.agents.structured_output import ToolStrategy
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
+from pydantic import BaseModel
 
 from loopguard_lg import AskUser
 from loopguard_lg.adapters.shared_pad import SharedScratchpad
@@ -76,6 +78,21 @@ def test_what_is_ruled_out_is_kept_however_the_run_ends(times: int) -> None:
     store = InMemoryStore()
     agent(looping(times), store).invoke(ask())
 
+    assert ACME.read(store, ("acme",)) == [LEARNED]
+
+
+def test_what_is_ruled_out_is_kept_when_the_answer_has_a_form() -> None:
+    """A structured response is given by a call, but ends the run."""
+
+    class Answer(BaseModel):
+        text: str
+
+    store = InMemoryStore()
+    model = ScriptedModel(replies=[*same(3), call("Answer", text="nothing")])
+    answering = agent(model, store, response_format=ToolStrategy(Answer))
+    state = answering.invoke(ask())
+
+    assert state["structured_response"] == Answer(text="nothing")
     assert ACME.read(store, ("acme",)) == [LEARNED]
 
 

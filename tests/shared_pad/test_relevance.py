@@ -157,6 +157,16 @@ def test_a_model_that_hangs_is_left_out(caplog: pytest.LogCaptureFixture) -> Non
     assert "busy" in caplog.text
 
 
+def test_a_model_that_answers_is_asked_again_and_again() -> None:
+    """Only those that hang use up their threads."""
+    model = Counting()
+    relevance = Relevance(model, timeout=60)
+    for n in range(9):
+        relevance.pick("port", [f"server {n}"], 1)
+
+    assert len(model.batches) == 9
+
+
 @pytest.mark.parametrize("wrong", [{"timeout": 0}, {"batch": 0}])
 def test_a_wrong_setting_is_refused(wrong: dict[str, Any]) -> None:
     """The message names it."""
