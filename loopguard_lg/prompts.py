@@ -162,6 +162,21 @@ def cut_off() -> str:
     return "the budget of seconds is used"
 
 
+def cached() -> str:
+    """For the model, after the earlier result of a call that only reads."""
+    return "This is the result from before: nothing was written since."
+
+
+def done() -> str:
+    """For the model, after the receipt of a call that is made once."""
+    return "Done before: the call has worked and was not made again. Go on from here."
+
+
+def twin() -> str:
+    """For the model, as the result of a call that stands twice in one reply."""
+    return "Not made twice: the same call stands before it in this reply."
+
+
 def nobody() -> str:
     """For the model, as the result of `ask_user` where nobody can answer."""
     return "Nobody can answer here. Decide by yourself, or give up with the reason."

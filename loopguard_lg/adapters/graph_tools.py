@@ -94,7 +94,12 @@ class ToolsNode(Node):
         state, sent = opened(given)
         batch = _batch(self.site.messages(state), sent, _place(config))
         answers = self._answers(state, config, batch)
-        left = [call for n, call in enumerate(batch.calls) if n not in answers]
+        data, tools = state.get(CHANNEL), self.site.tools
+        left = [
+            self.site.guard.prepared(data, call, tools)
+            for n, call in enumerate(batch.calls)
+            if n not in answers
+        ]
         if answers and not left:
             return self._refused(state, config, [*answers.values()])
         view, sent = self._trimmed(state, sent, batch, left)
@@ -111,7 +116,8 @@ class ToolsNode(Node):
         found: dict[int, ToolMessage] = {}
         for at, n in enumerate(batch.open, batch.place):
             call, data = batch.calls[n], state.get(CHANNEL)
-            answer = self.site.guard.before_tool(data, batch.messages, call, at)
+            guard, tools = self.site.guard, self.site.tools
+            answer = guard.before_tool(data, batch.messages, call, at, tools)
             if answer is None and self._asks(call):
                 resumable = is_resumable(config)
                 answer = leave.asked(call, batch.messages, resumable=resumable)
@@ -136,7 +142,7 @@ class ToolsNode(Node):
         self, state: State, sent: Any, batch: _Batch, left: Sequence[Call]
     ) -> tuple[State, Any]:
         """The node's input with only the calls in it that are to be executed."""
-        if len(left) == len(batch.calls):
+        if [*left] == [*batch.calls]:
             return state, sent
         if batch.reply is None:
             return state, [*left] if isinstance(sent, list) else sent

@@ -24,6 +24,9 @@ from loopguard_lg.steps import Nested, Role, Step, Tokens, Turn
 MARK = "loopguard"
 """Key in `response_metadata` of tool messages under which the guard leaves facts."""
 
+_ADVICE = (MARKER, MARKER.lstrip())
+"""What advice begins with: after the tool's own text, and where that is empty."""
+
 
 def text_of(message: BaseMessage) -> str:
     """The text of a message; blocks that are not text are given as JSON."""
@@ -42,11 +45,18 @@ def with_mark(result: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
 
 def own_text(result: ToolMessage) -> str:
     """What the tool itself said, without the guard's advice after it."""
-    text = text_of(result)
-    size = _mark(result).get("advised")
-    if isinstance(size, int) and text[len(text) - size :].startswith(MARKER):
+    text, size = text_of(result), _mark(result).get("advised")
+    if isinstance(size, int) and text[len(text) - size :].startswith(_ADVICE):
         return text[: len(text) - size]
     return text
+
+
+def own_content(result: ToolMessage) -> Any:
+    """What the tool itself gave, text or blocks, without the guard's advice."""
+    text = own_text(result)
+    if isinstance(result.content, str):
+        return text
+    return result.content if text == text_of(result) else result.content[:-1]
 
 
 def with_advice(result: ToolMessage, advice: str) -> ToolMessage:
@@ -56,15 +66,15 @@ def with_advice(result: ToolMessage, advice: str) -> ToolMessage:
         result: The tool's result.
         advice: As `advise` returned it, with its marker.
     """
-    mark = {**_mark(result), "advised": len(advice)}
-    content = result.content
-    if not isinstance(content, str) and content:
-        block = {"type": "text", "text": advice.removeprefix("\n")}
-        changed: Any = [*content, block]
+    content: Any = result.content
+    if isinstance(content, str) or not content:
+        advice = advice if content else advice.lstrip()
+        content = f"{content or ''}{advice}"
     else:
-        changed = f"{content or ''}{advice}"
+        content = [*content, {"type": "text", "text": advice.lstrip()}]
+    mark = {**_mark(result), "advised": len(advice)}
     metadata = {**result.response_metadata, MARK: mark}
-    return result.model_copy(update={"content": changed, "response_metadata": metadata})
+    return result.model_copy(update={"content": content, "response_metadata": metadata})
 
 
 def _block(block: Any) -> str:
@@ -272,6 +282,8 @@ def step_of(
         id=call["id"] or "",
         seconds=mark.get("seconds"),
         blocked=bool(mark.get("blocked")),
+        cached=bool(mark.get("cached")),
+        changed_state=False if mark.get("cached") else None,
         state=mark.get("state"),
         role=role_of(tool),
     )

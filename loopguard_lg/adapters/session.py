@@ -18,6 +18,7 @@ from langchain_core.tools import BaseTool
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
 from loopguard_lg.adapters import acting, exits, past
 from loopguard_lg.adapters.messages import (
+    defaults,
     estimated,
     newest_reply,
     pair,
@@ -114,8 +115,9 @@ class Guard:
         messages: Sequence[BaseMessage],
         call: Mapping[str, Any],
         place: int | None = None,
+        tools: Mapping[str, BaseTool] | None = None,
     ) -> ToolMessage | None:
-        """The answer to a call that must not be executed; `None` if it may be.
+        """The answer to a call that is not to be executed; `None` if it is.
 
         Args:
             data: The channel's value, as it was stored.
@@ -123,6 +125,7 @@ class Guard:
             call: The call.
             place: How many of its batch were sent out before it, where the host knows;
                 its id does not tell where ids are used twice.
+            tools: The tools by name, as far as the host knows them.
         """
         if self.policy.observe_only:
             return None
@@ -138,13 +141,16 @@ class Guard:
             self.policy,
             memory,
             call["name"],
-            call["args"],
+            {**defaults((tools or {}).get(call["name"])), **call["args"]},
             before=len(ahead),
-            before_same=ahead.count(call["name"]),
+            before_same=sum(other["name"] == call["name"] for other in ahead),
             spend=opened.get("spend"),
         )
         if refusal is None:
-            return None
+            acts = memory["host"].get("acts")
+            return acting.recalled(
+                self.policy, acts, call, ahead, messages, tools or {}
+            )
         if refusal.exceeded is not None:
             text, why = prompts.refused(call["name"], str(refusal.exceeded)), "budget"
         else:
@@ -153,6 +159,15 @@ class Guard:
         thread = past.thread_of(memory["host"])
         self._tell("blocked", thread, None, Verdict(), text)
         return refused(call, text, why)
+
+    def prepared(
+        self, data: Any, call: Mapping[str, Any], tools: Mapping[str, BaseTool]
+    ) -> Mapping[str, Any]:
+        """The call as it is to be executed: with its idempotency key."""
+        if self.policy.observe_only:
+            return call
+        host = memories.load(data)["host"]
+        return acting.keyed(self.policy, host, call, tools)
 
     def after_tool(
         self,
@@ -255,6 +270,7 @@ class Guard:
         if noted.get("vain"):  # nobody was asked: the exit is still to be made
             verdict = engine.standing(self.policy, memory, due=True)
         verdict = replace(verdict, warnings=warned)
+        noted["acts"] = acting.noted(self.policy, memory["host"], scene, noted, events)
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
         return self._charged(verdict, memory, scene)
 

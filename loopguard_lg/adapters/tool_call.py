@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
+from langchain_core import messages
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
@@ -48,7 +49,7 @@ class ToolCall:
             started = self.clock()
             left = self.guard.seconds_left(self._memory)
             try:
-                result: Result = yield Run(self.request, left)
+                result: Result = yield Run(self._prepared(), left)
             except Exception as error:
                 result = self._raised(error)
             mark = {"seconds": self.clock() - started, **entry.mark()}
@@ -67,14 +68,21 @@ class ToolCall:
         return {tool.name: tool for tool in self.request.runtime.tools}
 
     def _answer(self) -> ToolMessage | None:
-        call, messages = self.request.tool_call, self._messages
+        call, past = self.request.tool_call, self._messages
         place = _place(self.request)
-        refusal = self.guard.before_tool(self._memory, messages, call, place)
+        refusal = self.guard.before_tool(self._memory, past, call, place, self._tools)
         if refusal is not None or call["name"] != "ask_user":
             return refusal
         if self.request.tool is not leave.ask_user:
             return None
-        return leave.asked(call, messages, resumable=resumable())
+        return leave.asked(call, past, resumable=resumable())
+
+    def _prepared(self) -> ToolCallRequest:
+        call = self.request.tool_call
+        ready = self.guard.prepared(self._memory, call, self._tools)
+        if ready is call:
+            return self.request
+        return self.request.override(tool_call=cast(messages.ToolCall, ready))
 
     def _raised(self, error: Exception) -> ToolMessage:
         cut = isinstance(error, CutOffError)
@@ -101,18 +109,18 @@ class ToolCall:
         update = getattr(result, "update", None)
         if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
             return result
-        messages = [
+        noted = [
             self._noted(message, mark)
             if isinstance(message, ToolMessage)
             and message.tool_call_id == self.request.tool_call["id"]
             else message
             for message in update["messages"]
         ]
-        return replace(result, update={**update, "messages": messages})
+        return replace(result, update={**update, "messages": noted})
 
     def _noted(self, message: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
-        call, messages, tools = self.request.tool_call, self._messages, self._tools
-        advised = self.guard.after_tool(message, call, messages, tools)
+        call, past, tools = self.request.tool_call, self._messages, self._tools
+        advised = self.guard.after_tool(message, call, past, tools)
         return with_mark(advised, mark)
 
 
