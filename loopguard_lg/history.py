@@ -208,6 +208,8 @@ def _push_turn(
     now = reader.read(tools)
     if now:
         gain = max(seen.gain for seen in now)
+        if all(seen.role == "handoff" for seen in now):
+            gain = max(gain, reader.scale.report(turn.text))
         what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
         rows = grow_rows(past.rows, now, i)
     else:

@@ -59,6 +59,10 @@ class Call(NamedTuple):
     sure: bool
 
 
+_REPORT = 80
+"""Bytes from which on words that go with a hand-over are a report."""
+
+
 class Scale:
     """Weighs the calls of one turn against the past.
 
@@ -83,6 +87,15 @@ class Scale:
         if not parts:
             return LITTLE
         return LITTLE if self.novelty(parts, 0.25) == MUCH else NOTHING
+
+    def report(self, text: str) -> int:
+        """What is handed over with a text: a report that says much that is new is news
+        for whoever gets it, a line of talk is not.
+        """
+        said = clip(text).lower().encode("utf-8", "surrogatepass")
+        if len(said) < _REPORT:
+            return NOTHING
+        return self.novelty(units(squeeze(said)), 0.25)
 
     def call(self, call: Call) -> int:
         """What a call added."""

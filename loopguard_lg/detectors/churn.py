@@ -56,9 +56,14 @@ class Churn:
         return self._stale(history, calls[-1]) or self._variants(history, calls[-1])
 
     def _stale(self, history: History, seen: Seen) -> Finding | None:
-        """Turns without anything new since the last news."""
-        turns = history.turns
-        start = fence(history)
+        """Turns without anything new since the last news, or the last new change."""
+        turns, rows = history.turns, history.rows
+        changes = (
+            rows.i[k]
+            for k in history.since(0)
+            if rows.marks[k] & Mark.CHANGED and rows.gain[k] != NOTHING
+        )
+        start = max(fence(history), *changes, -1)
         stale: list[int] = []
         for k in range(len(turns.i) - 1, -1, -1):
             if turns.i[k] <= start or turns.gain[k] == MUCH:

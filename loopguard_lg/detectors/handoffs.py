@@ -16,7 +16,7 @@ from loopguard_lg.detectors.base import (
 from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, HUMAN, TEXT, History, Mark, Seen
-from loopguard_lg.progress import NOTHING
+from loopguard_lg.progress import MUCH, NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def _handovers(history: History) -> list[int]:
     start = fence(history)
     found: list[int] = []
     for k in range(len(turns.i) - 1, -1, -1):
-        if turns.i[k] <= start or turns.i[k] in works:
+        if turns.i[k] <= start or turns.i[k] in works or turns.gain[k] == MUCH:
             break
         if turns.kind[k] == CALLS:
             found.insert(0, k)
