@@ -66,7 +66,16 @@ def policies() -> Iterator[str]:
                 yield text
 
 
-EXAMPLES = sorted({*policies()})
+def for_files(text: str) -> bool:
+    """Whether a file can say it: it has no functions and no models of a script."""
+    try:
+        settings_of(eval(text, dict(NAMES)))
+    except (NameError, PolicyError):
+        return False
+    return True
+
+
+EXAMPLES = sorted(filter(for_files, {*policies()}))
 
 
 def toml(data: dict[str, Any]) -> str:
