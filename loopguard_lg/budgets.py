@@ -223,11 +223,11 @@ def _add_call(
 
 def tool_spend(turn: Turn, handoffs: int, watched: frozenset[str]) -> Used:
     """What the calls of `turn` took; `watched` names the tools that are counted."""
-    ran = [step for step in turn.steps if not step.blocked and not step.cached]
     if not turn.steps:
         return {}
+    ran = [step for step in turn.steps if not step.blocked and not step.cached]
     out: Used = {"steps": 1, "tool_calls": len(ran)}
-    slowest = max((step.seconds or 0 for step in ran), default=0)
+    slowest = max([step.seconds or 0 for step in ran], default=0)
     if slowest:
         out["seconds"] = slowest
     if handoffs:

@@ -9,10 +9,9 @@ one its vote and is named in `Verdict.faults`; it never costs the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from loopguard_lg import budgets, ladder, memory as memories, scratchpad
 from loopguard_lg.budgets import Exceeded
@@ -27,8 +26,6 @@ from loopguard_lg.steps import Compaction, Event, Human, Progress, Step, Turn
 
 Action: TypeAlias = Literal["continue", "reflect", "escalate", "exit"]
 """What is to be done next."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,48 +92,52 @@ def decide(
     return _closed(policy, after, verdict, faults)
 
 
-def _guard(
-    faults: list[tuple[str, str]], where: str, call: Callable[[], T]
-) -> T | None:
-    try:
-        return call()
-    except Exception as error:  # a fault in a part must not end the run
-        faults.append((where, f"{type(error).__name__}: {error}"[:200]))
-        return None
+def _fault(where: str, error: Exception) -> tuple[str, str]:
+    return where, f"{type(error).__name__}: {error}"[:200]
 
 
 def _seen(
     policy: Policy, memory: Memory, event: Event, faults: list[tuple[str, str]]
 ) -> History:
-    load = partial(History.load, memory["history"])
-    past = _guard(faults, "history", load) or History()
-    history = _guard(faults, "history", partial(past.push, event, policy.tools))
-    if history is None:
+    past = _remembered(memory, faults)
+    try:
+        history = past.push(event, policy.tools)
+    except Exception as error:  # a fault in a part must not end the run
+        faults.append(_fault("history", error))
         return replace(past, i=past.i + 1, progress=False)
     if not isinstance(event, Turn) or history.progress:
         return history
     if event.progress or _signalled(policy, event, faults):
         reported = history.push(Progress(i=history.i), policy.tools)
-        return replace(reported, now=history.now)
+        return replace(reported, now=history.now, marks=history.marks)
     return history
+
+
+def _remembered(memory: Memory, faults: list[tuple[str, str]]) -> History:
+    try:
+        return History.load(memory["history"])
+    except Exception as error:  # stored by who knows whom
+        faults.append(_fault("history", error))
+        return History()
 
 
 def _signalled(policy: Policy, turn: Turn, faults: list[tuple[str, str]]) -> bool:
     for signal in policy.progress:
-        name = getattr(signal, "__name__", type(signal).__name__)
-        if _guard(faults, name, partial(signal, turn)):
-            return True
+        try:
+            if signal(turn):
+                return True
+        except Exception as error:  # somebody else's function
+            name = getattr(signal, "__name__", type(signal).__name__)
+            faults.append(_fault(name, error))
     return False
 
 
 def _charged(
     policy: Policy, used: Memory, turn: Turn, history: History
 ) -> dict[str, budgets.Used]:
-    handoffs = sum(1 for seen in history.now if seen.role == "handoff")
-    spend = budgets.add(
-        budgets.model_spend(turn),
-        budgets.tool_spend(turn, handoffs, policy.watched_tools),
-    )
+    handoffs = [seen for seen in history.now if seen.role == "handoff"]
+    tools = budgets.tool_spend(turn, len(handoffs), policy.watched_tools)
+    spend = budgets.add(budgets.model_spend(turn), tools)
     return {scope: budgets.add(amounts, spend) for scope, amounts in used.items()}
 
 
@@ -155,9 +156,9 @@ def _judge(
     faults: list[tuple[str, str]],
 ) -> Verdict:
     findings = _findings(policy, history, faults)
-    finding = _blocked(before["ladder"], history) or _guard(
-        faults, "arbiter", lambda: _chosen(policy, findings, history)
-    )
+    finding = _blocked(before["ladder"], history)
+    if finding is None and findings:
+        finding = _chosen(policy, findings, history, faults)
     state = None
     if finding is not None and _replied(before["ladder"], history):
         state = ladder.climb(policy.ladder, before["ladder"], finding, history.i)
@@ -197,7 +198,7 @@ def _findings(
         try:
             finding = detector.observe(history)
         except Exception as error:  # fail open: this detector has no vote
-            faults.append((detector.kind, f"{type(error).__name__}: {error}"[:200]))
+            faults.append(_fault(detector.kind, error))
             continue
         if finding is not None:
             found.append(finding)
@@ -205,21 +206,28 @@ def _findings(
 
 
 def _chosen(
-    policy: Policy, findings: tuple[Finding, ...], history: History
+    policy: Policy,
+    findings: tuple[Finding, ...],
+    history: History,
+    faults: list[tuple[str, str]],
 ) -> Finding | None:
     acting = [f for f in findings if f.kind not in policy.shadowed]
-    return arbiter(acting, history) if acting else None
+    try:
+        return arbiter(acting, history)
+    except Exception as error:  # a detector of somebody else's made an odd finding
+        faults.append(_fault("arbiter", error))
+        return None
 
 
 def _blocked(state: Memory, history: History) -> Finding | None:
     """A held call that was asked for again is a trigger by itself; one that a budget
     refused is none.
     """
+    if not state.get("rung"):
+        return None
     held = state.get("holds", ())
     tools = [seen.tool for seen in history.now if seen.blocked and seen.call in held]
-    if not tools or not state.get("rung"):
-        return None
-    return _again(state, history.i, tools[0])
+    return _again(state, history.i, tools[0]) if tools else None
 
 
 def _again(state: Memory, i: int, tool: str = "") -> Finding:
@@ -271,11 +279,13 @@ def _settled(
     findings: tuple[Finding, ...] = (),
 ) -> Verdict:
     progress = history.progress and finding is None
-    held = set(after["ladder"].get("holds", ()))
-    acted = any(_wrote(s) and s.call not in held for s in history.now)
-    if history.kind != COMPACTION:
-        after["ladder"] = ladder.settle(after["ladder"], progress=progress, acted=acted)
-    rung = after["ladder"].get("rung", 0)
+    state = after["ladder"]
+    if state and history.kind != COMPACTION:
+        held = state.get("holds", ())
+        acted = any(_wrote(s) and s.call not in held for s in history.now)
+        state = ladder.settle(state, progress=progress, acted=acted)
+        after["ladder"] = state
+    rung = state.get("rung", 0)
     return Verdict(
         i=history.i,
         rung=rung,
@@ -283,7 +293,7 @@ def _settled(
         findings=findings,
         progress=progress,
         good=progress and not rung,
-        recovered=bool(before["ladder"].get("rung")) and not rung,
+        recovered=not rung and bool(before["ladder"].get("rung")),
     )
 
 
@@ -308,13 +318,8 @@ def _pairs(policy: Policy, turn: Turn, history: History) -> Iterable[tuple[Step,
 
 def _noted(pad: scratchpad.Pad, pairs: Iterable[tuple[Step, Seen]]) -> scratchpad.Pad:
     for step, seen in pairs:
-        if step.blocked:
-            continue
-        call = scratchpad.describe(step.tool, step.args)
-        if _wrote(seen):
-            pad = scratchpad.add(pad, "writes", call, scratchpad.quote(step.result, 60))
-        else:
-            pad = scratchpad.tried(pad, seen.call, call, step.result)
+        if not step.blocked:
+            pad = scratchpad.noted(pad, step, seen.call, wrote=_wrote(seen))
     return pad
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from loopguard_lg.digests import short, size
 from loopguard_lg.progress import LITTLE, MUCH
-from loopguard_lg.reading import Reader
+from loopguard_lg.reading import read_turn
 from loopguard_lg.steps import Compaction, Event, Human, Turn, clip
 from loopguard_lg.tools import ToolPolicy
+from loopguard_lg.weighing import Scale
 from loopguard_lg.window import (
     CALLS,
     COMPACTION,
@@ -61,6 +62,7 @@ class History:
         seen: The lines of results seen lately.
         known: Last known values.
         now: The calls of the newest turn; empty for other events.
+        marks: The bits of `Mark` that any of them has.
         progress: The newest event moved the task.
         agent: Who acted last, by name.
     """
@@ -71,6 +73,7 @@ class History:
     seen: list[int] = field(default_factory=list)
     known: Known = Known()
     now: tuple[Seen, ...] = ()
+    marks: int = 0
     progress: bool = False
     agent: str = ""
 
@@ -202,29 +205,39 @@ def _push_turn(
 ) -> History:
     """The history after a model reply."""
     known = _note_turn(past.known, turn)
+    scale = Scale(past)
+    now = read_turn(past, turn, known, scale, tools)
     agent = key_of(turn.agent) & 0xFFFF
     said = _said(turn.text)
-    reader = Reader(past, turn, known)
-    now = reader.read(tools)
     if now:
-        gain = max(seen.gain for seen in now)
+        gain, what, marks = _batch(now)
         if all(seen.role == "handoff" for seen in now):
-            gain = max(gain, reader.scale.report(turn.text))
-        what = sum(seen.call * 31 + seen.result for seen in now) & 0xFFFFFFFF
-        rows = grow_rows(past.rows, now, i)
+            gain = max(gain, scale.report(turn.text))
+        kind, rows = CALLS, grow_rows(past.rows, now, i)
     else:
-        gain, what, rows = reader.scale.talk(turn.text), said, past.rows
-    entry = (i, CALLS if now else TEXT, what, agent, said, gain)
+        gain, what, marks = scale.talk(turn.text), said, 0
+        kind, rows = TEXT, past.rows
     return History(
         i=i,
         rows=rows,
-        turns=grow_turns(past.turns, entry),
-        seen=reader.scale.seen,
-        known=Known(*known[:-2], reader.scale.done, reader.scale.checks),
+        turns=grow_turns(past.turns, (i, kind, what, agent, said, gain)),
+        seen=scale.seen,
+        known=Known(*known[:-2], scale.done, scale.checks),
         now=now,
+        marks=marks,
         progress=gain == MUCH,
         agent=turn.agent,
     )
+
+
+def _batch(now: tuple[Seen, ...]) -> tuple[int, int, int]:
+    """What calls have added at most, their digest as a multiset, and all their bits."""
+    gain = what = marks = 0
+    for seen in now:
+        gain = max(gain, seen.gain)
+        what += seen.call * 31 + seen.result
+        marks |= seen.marks
+    return gain, what & 0xFFFFFFFF, marks
 
 
 def _note_turn(known: Known, turn: Turn) -> Known:

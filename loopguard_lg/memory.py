@@ -51,11 +51,10 @@ def load(data: Any) -> Memory:
 
 
 def _fits(data: Mapping[str, Any]) -> bool:
-    for key, kind in _KINDS:
-        if not isinstance(data.get(key), kind):
-            return False
-    used = data["used"]
-    return isinstance(used.get("run"), dict) and isinstance(used.get("thread"), dict)
+    used = data.get("used")
+    return all(map(isinstance, map(data.get, _KINDS), _KINDS.values())) and all(
+        map(isinstance, map(used.get, _SCOPES), (dict, dict))  # type: ignore[union-attr]
+    )
 
 
 def afresh(data: Mapping[str, Any]) -> Memory:
@@ -71,7 +70,7 @@ def afresh(data: Mapping[str, Any]) -> Memory:
     return kept
 
 
-_KINDS = tuple((key, type(value)) for key, value in fresh().items())
+_KINDS = {key: type(value) for key, value in fresh().items()}
 _SCOPES = ("run", "thread")
 
 

@@ -33,7 +33,7 @@ _FAILED = re.compile(
     rb"|access denied|not applied|no such |malformed|command not found|panic:|denied\b"
     rb"|unauthorized|forbidden|timed? ?out|rejected\b)"
 )
-_TRACE = re.compile(rb"\ntraceback \(most recent call last\)|: command not found")
+_TRACE = (b"\ntraceback (most recent call last)", b": command not found")
 _TRANSIENT = re.compile(
     rb"\b(?:429|502|503|504|529)\b|rate.?limit|too many requests|overloaded|temporar"
     rb"|timed? ?out|connection (?:reset|refused|aborted|error)|service unavailable"
@@ -73,11 +73,11 @@ class Outcome(NamedTuple):
     """How a call ended.
 
     Attributes:
-        failed: It failed.
         error: Digest of the error text; 0 without one.
         kin: The same with what is quoted or numbered left out.
         ok: A check passed or failed; `None`: it is no check, or nobody can tell.
         failures: Failing tests, -1 where not said.
+        failed: It failed.
         empty: It found nothing.
         formal: A formality or silence: neither news nor a repetition.
         pending: It says that something is still going on.
@@ -85,11 +85,11 @@ class Outcome(NamedTuple):
         invalid: The call itself was wrong: no such tool, arguments that don't validate.
     """
 
-    failed: bool = False
     error: int = 0
     kin: int = 0
     ok: bool | None = None
     failures: int = -1
+    failed: bool = False
     empty: bool = False
     formal: bool = False
     pending: bool = False
@@ -130,7 +130,7 @@ def _has_failed(step: Step, head: bytes) -> bool:
     """Did the call fail, as far as the host or the first words of its result say."""
     if step.error is not None:
         return step.error
-    return bool(_FAILED.match(head) or _TRACE.search(head))
+    return bool(_FAILED.match(head)) or any(sign in head for sign in _TRACE)
 
 
 def _is_formal(use: Use, head: bytes, data: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from loopguard_lg.commands import Use
@@ -21,7 +22,7 @@ from loopguard_lg.steps import Step, Turn, clip
 from loopguard_lg.testfiles import content_after, is_test, weakens
 from loopguard_lg.tools import ToolPolicy
 from loopguard_lg.weighing import ANSWER, Call, Scale, line_range
-from loopguard_lg.window import ROLE_MARKS, Known, Mark, Seen
+from loopguard_lg.window import ROLE_MARKS, Known, Mark, Seen, key_of
 
 if TYPE_CHECKING:
     from loopguard_lg.history import History
@@ -29,66 +30,73 @@ if TYPE_CHECKING:
 _NO_POLICY = ToolPolicy()
 
 
-class Reader:
-    """Reads one turn against the past.
+def read_turn(
+    past: History,
+    turn: Turn,
+    known: Known,
+    scale: Scale,
+    tools: Mapping[str, ToolPolicy],
+) -> tuple[Seen, ...]:
+    """The distinct calls of a turn, in order.
 
-    Attributes:
-        scale: What its calls were weighed on, and what is known after them.
+    Args:
+        past: The history before the turn.
+        turn: The turn.
+        known: The last known values, those of the turn included.
+        scale: What its calls are weighed on.
+        tools: What the policy says of tools.
     """
-
-    def __init__(self, past: History, turn: Turn, known: Known) -> None:
-        self.past = past
-        self.turn = turn
-        self.known = known
-        self.scale = Scale(past)
-
-    def read(self, tools: Mapping[str, ToolPolicy]) -> tuple[Seen, ...]:
-        """The distinct calls of the turn, in order."""
-        found: dict[tuple[int, int], Seen] = {}
-        for step in self.turn.steps:
-            seen = self._seen(step, tools.get(step.tool, _NO_POLICY))
-            found.setdefault((seen.call, seen.result), seen)
-        return tuple(found.values())
-
-    def _seen(self, step: Step, policy: ToolPolicy) -> Seen:
-        """One call."""
+    found: dict[tuple[int, int], Seen] = {}
+    for step in turn.steps:
+        policy = tools.get(step.tool, _NO_POLICY)
         call = _read(step, policy)
-        use, outcome = call.use, call.outcome
-        gain = self.scale.call(call)
-        changed = _changed(step, use, outcome)
-        return Seen(
-            step.tool,
-            use.role,
-            call.call,
-            call.near,
-            call.result,
-            outcome.error,
-            outcome.kin,
-            use.path,
-            call.state,
-            call.words,
-            call.shape,
-            gain,
-            _marks(call, changed, gain) | Mark.WAITED * self._waited(call),
-            changed,
-            outcome.ok,
-            step.blocked,
-            policy.off,
-        )
+        gain = scale.call(call)
+        waited = Mark.WAITED if _waited(call, known, past) else 0
+        seen = _weighed(call, gain, waited, policy)
+        found.setdefault((seen.call, seen.result), seen)
+    return tuple(found.values())
 
-    def _waited(self, call: Call) -> bool:
-        """Did time pass before or during a call, for which a poll may be forgiven?
 
-        Of calls that look like no poll only waits tell; that a model was slow does not.
-        """
-        known, past = self.known, self.past
-        if call.use.waits or past.rows.marks and past.rows.marks[-1] & Mark.WAIT:
-            return True
-        if call.use.role != "poll" and not call.outcome.pending:
-            return False
-        if known.gap >= 30 or (call.step.seconds or 0) >= 10:
-            return True
-        return known.gap >= 10 and known.gap >= 1.3 * past.known.gap > 0
+def _weighed(call: Call, gain: int, waited: int, policy: ToolPolicy) -> Seen:
+    """A call as the detectors see it."""
+    step, use, outcome = call.step, call.use, call.outcome
+    changed = _changed(step, use, outcome)
+    return Seen(
+        call.call,
+        call.near,
+        call.result,
+        outcome.error,
+        outcome.kin,
+        key_of(use.path),
+        call.state,
+        call.words,
+        call.shape,
+        key_of(step.tool),
+        gain,
+        _marks(call, changed, gain) | waited,
+        step.tool,
+        use.role,
+        use.path,
+        changed,
+        outcome.ok,
+        step.blocked,
+        policy.off,
+    )
+
+
+def _waited(call: Call, known: Known, past: History) -> bool:
+    """Did time pass before or during a call, for which a poll may be forgiven?
+
+    Of calls that look like no poll only waits tell; that a model was slow does not.
+    """
+    before = past.rows.marks
+    if call.use.waits or before and before[-1] & Mark.WAIT:
+        return True
+    if call.use.role != "poll" and not call.outcome.pending:
+        return False
+    if known.gap >= 30 or (call.step.seconds or 0) >= 10:
+        return True
+    return known.gap >= 10 and known.gap >= 1.3 * past.known.gap > 0
 
 
 def _read(step: Step, policy: ToolPolicy) -> Call:
@@ -141,32 +149,34 @@ def _changed(step: Step, use: Use, outcome: Outcome) -> bool | None:
 def _marks(call: Call, changed: bool | None, gain: int) -> int:
     """The bits of a call."""
     use, outcome, step = call.use, call.outcome, call.step
-    bits = 0 if thinks(step) and gain > NOTHING else ROLE_MARKS.get(use.role, 0)
-    bits |= Mark.CHANGED * (changed is True) | Mark.BLOCKED * step.blocked
-    bits |= Mark.GESTURE * use.acts | Mark.DRIFT * _drifts(call, gain)
-    bits |= _outcome_marks(outcome)
-    if use.role == "other" and use.silent and outcome.failed:
-        bits |= Mark.RED
-    if use.role in ("write", "check"):
-        bits |= Mark.TESTS * is_test(use.path) | Mark.WEAKENS * weakens(step, use)
-    return bits
+    bits: int = sum(compress(_ENDINGS, outcome[_FLAGS:]))
+    if outcome.ok is not None:
+        bits |= Mark.PASSED if outcome.ok else Mark.RED
+    if gain == NOTHING or not thinks(step):
+        bits |= ROLE_MARKS.get(use.role, 0)
+    if changed:
+        bits |= Mark.CHANGED
+    bits |= Mark.BLOCKED * step.blocked | Mark.GESTURE * use.acts
+    if use.role == "read":
+        return bits | Mark.DRIFT * _drifts(call, gain)
+    if use.role == "other":
+        return bits | Mark.RED * (use.silent and outcome.failed)
+    return bits | _test_marks(step, use)
+
+
+_FLAGS = Outcome._fields.index("failed")
+_ENDINGS: list[int] = [getattr(Mark, flag.upper()) for flag in Outcome._fields[_FLAGS:]]
 
 
 def _drifts(call: Call, gain: int) -> bool:
     """Did a read of a range bring little new?"""
-    looked = gain < MUCH and call.use.role == "read" and not call.outcome.failed
-    return looked and bool(call.use.path) and line_range(call.step.args) is not None
+    if gain == MUCH or call.outcome.failed or not call.use.path:
+        return False
+    return line_range(call.step.args) is not None
 
 
-def _outcome_marks(outcome: Outcome) -> int:
-    """The bits of how a call ended."""
-    return (
-        Mark.FAILED * outcome.failed
-        | Mark.FORMAL * outcome.formal
-        | Mark.EMPTY * outcome.empty
-        | Mark.TRANSIENT * outcome.transient
-        | Mark.PENDING * outcome.pending
-        | Mark.INVALID * outcome.invalid
-        | Mark.PASSED * (outcome.ok is True)
-        | Mark.RED * (outcome.ok is False)
-    )
+def _test_marks(step: Step, use: Use) -> int:
+    """The bits of a call that edits or runs tests."""
+    if use.role not in ("write", "check"):
+        return 0
+    return Mark.TESTS * is_test(use.path) | Mark.WEAKENS * weakens(step, use)

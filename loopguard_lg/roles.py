@@ -71,6 +71,13 @@ _PATH_KEYS = (
     *("path", "file_path", "filepath", "filename", "file", "target_file"),
     *("file_name", "notebook_path", "relative_path", "absolute_path"),
 )
+_MODE_KEYS = ("command", "action", "operation", "mode")
+
+# Sets beside the lists: most calls have none of these, which shows at once.
+_CODE = frozenset(_CODE_KEYS + _STATEMENTS)
+_PATHS = frozenset(_PATH_KEYS)
+_MODES = frozenset(_MODE_KEYS)
+
 _SPLIT = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -122,11 +129,14 @@ def _code(step: Step, named: Role) -> str:
     """The shell command or statement of a call, if it holds one: any argument of a
     shell, a telling one of a tool whose name says nothing.
     """
+    args = step.args
+    if _CODE.isdisjoint(args):
+        return ""
     shell = step.tool.lower() in SHELLS
     if not shell and named != "other" and "sql" not in step.tool.lower():
         return ""
     for key in _CODE_KEYS if shell else _STATEMENTS:
-        value = step.args.get(key)
+        value = args.get(key)
         if isinstance(value, str) and (shell or " " in value):
             return value
     return ""
@@ -143,7 +153,9 @@ def _without_body(code: str) -> str:
 
 def _mode_role(step: Step, named: Role) -> Role:
     """The role of tools that do several things: the verb in `command` or `action`."""
-    for key in ("command", "action", "operation", "mode"):
+    if _MODES.isdisjoint(step.args):
+        return named
+    for key in _MODE_KEYS:
         value = step.args.get(key)
         if isinstance(value, str) and value.replace("_", "").isalpha():
             said = name_role(value)[0]
@@ -153,10 +165,11 @@ def _mode_role(step: Step, named: Role) -> Role:
 
 def find_path(args: Mapping[str, Any], depth: int = 3) -> str:
     """The file that arguments are about, looked for in nested ones as well."""
-    for key in _PATH_KEYS:
-        value = args.get(key)
-        if isinstance(value, str) and value:
-            return tidy_path(value[:400].strip())
+    if not _PATHS.isdisjoint(args):
+        for key in _PATH_KEYS:
+            value = args.get(key)
+            if isinstance(value, str) and value:
+                return tidy_path(value[:400].strip())
     return _nested_path(args, depth) if depth else ""
 
 

@@ -21,6 +21,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from loopguard_lg.steps import Step
+
 Pad: TypeAlias = dict[str, Any]
 
 BYTES = 2_400
@@ -47,6 +49,8 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 }
 LINE = 160
 """Most characters of one text."""
+_OUTCOME = 60
+"""Most characters of what came of a call."""
 
 _NAMES = (
     r"pass(?:word|wd|phrase)|secret|token(?!s)|api[_-]?key|private[_-]?key"
@@ -71,10 +75,12 @@ _HINT = re.compile(
 
 def quote(text: str, limit: int) -> str:
     """`text` from outside as one short line of data, secrets masked."""
-    flat = " ".join(text[: limit * 2].split())
-    if not flat.isprintable():
-        flat = "".join(filter(str.isprintable, flat))
-    flat = _masked(flat)
+    flat = text[: limit * 2]
+    if not flat.isprintable() or "  " in flat:
+        flat = " ".join(flat.split())
+        if not flat.isprintable():
+            flat = " ".join("".join(filter(str.isprintable, flat)).split())
+    flat = _masked(flat.strip())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
@@ -86,18 +92,23 @@ def _masked(text: str) -> str:
 
 def describe(tool: str, args: Mapping[str, Any], limit: int = 90) -> str:
     """A call in one short line: `search(query="x")`."""
+    items = args.items() if len(args) < 2 else sorted(args.items(), key=_name_of)
     parts = [
         f"{key}={'***' if _SECRET.search(str(key)) else _value(value)}"
-        for key, value in sorted(args.items(), key=lambda item: str(item[0]))
+        for key, value in items
     ]
     return quote(f"{tool}({', '.join(parts)})", limit)
 
 
+def _name_of(item: tuple[Any, Any]) -> str:
+    return str(item[0])
+
+
 def _value(value: Any) -> str:
     if isinstance(value, str):
-        return json.dumps(value[:200], ensure_ascii=False)
+        return _spell(value[:200])
     try:
-        text = json.dumps(value, ensure_ascii=False, default=_type, sort_keys=True)
+        text = _spell(value)
     except (TypeError, ValueError, RecursionError):  # odd keys, a cycle, a huge number
         text = _type(value)
     return text[:200]
@@ -107,6 +118,10 @@ def _type(value: Any) -> str:
     return f"<{type(value).__name__}>"
 
 
+# Made once: `json.dumps` makes an encoder for every call that has options.
+_spell = json.JSONEncoder(ensure_ascii=False, default=_type, sort_keys=True).encode
+
+
 def name(digest: int) -> str:
     """The key of a call's digest in `tried`."""
     return format(digest & (2**64 - 1), "x")
@@ -114,13 +129,25 @@ def name(digest: int) -> str:
 
 def tried(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
     """With one more try of a call; the same call is counted, not listed again."""
+    return _counted(pad, digest, quote(call, LINE), quote(outcome, _OUTCOME))
+
+
+def _counted(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
     key = name(digest)
-    entries = dict(pad.get("tried", {}))
-    times = entries.pop(key, ["", 0, ""])[1] + 1
-    entries[key] = [quote(call, LINE), times, quote(outcome, 60)]
+    entries = dict(pad.get("tried", ()))
+    times = entries.pop(key)[1] + 1 if key in entries else 1
+    entries[key] = [call, times, outcome]
     if len(entries) > _MOST["tried"]:
         del entries[next(iter(entries))]
     return {**pad, "tried": entries}
+
+
+def noted(pad: Pad, step: Step, digest: int, *, wrote: bool) -> Pad:
+    """With one more call: a write that was done, or a try of the call `digest`."""
+    call, outcome = describe(step.tool, step.args), quote(step.result, _OUTCOME)
+    if wrote:
+        return _listed(pad, "writes", [call, outcome])
+    return _counted(pad, digest, call, outcome)
 
 
 def ruled_out(pad: Pad, digest: int) -> Pad:
@@ -137,8 +164,11 @@ def ruled_out(pad: Pad, digest: int) -> Pad:
 def add(pad: Pad, part: str, *texts: str) -> Pad:
     """With one more entry in `facts`, `branches`, `ruled` or `writes`."""
     lines = [quote(text, LINE) for text in texts]
-    entry: Any = lines if _SHAPES[part] else lines[0]
-    kept = [old for old in pad.get(part, []) if old != entry]
+    return _listed(pad, part, lines if _SHAPES[part] else lines[0])
+
+
+def _listed(pad: Pad, part: str, entry: Any) -> Pad:
+    kept = [old for old in pad.get(part, ()) if old != entry]
     return {**pad, part: [*kept, entry][-_MOST[part] :]}
 
 
@@ -162,6 +192,8 @@ def recalled(pad: Pad, entries: Iterable[tuple[str, str]]) -> Pad:
 def capped(pad: Pad, limit: int = BYTES) -> Pad:
     """Cut down to `limit` bytes, the oldest and least needed entries first."""
     out, size = pad, _size(pad)
+    if size <= limit:
+        return pad
     for part in ("tried", "branches", "earlier", "facts", "ruled", "writes"):
         while size > limit and out.get(part):
             entries = out[part]

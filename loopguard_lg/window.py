@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from loopguard_lg.steps import Role
@@ -60,66 +61,47 @@ class Seen(NamedTuple):
     """One call of the newest turn.
 
     Attributes:
-        tool: Its name.
-        role: What it is for.
         call: Its identity (`call_digest`).
         near: Its identity but for case, white space, times and random ids.
         result: Digest of its result.
         error: Digest of its error text, 0 where it did not fail.
         kin: The same without what the error quotes.
-        path: The file it is about.
+        place: Digest of the file it is about, 0 for none.
         state: Digest of that file or of the world after it, 0 where unknown.
         words: Sketch of its words.
         shape: Digest of the call without the values that it asks for; 0 where the
             result is more than a short answer.
+        name: Digest of the tool's name.
         gain: What it added: `NOTHING`, `LITTLE` or `MUCH`.
         marks: Bits of `Mark`.
+        tool: The tool's name.
+        role: What it is for.
+        path: The file it is about.
         changed: Did it change the outside world.
         ok: Did the check pass; `None` where it is none or nobody can tell.
         blocked: The guard answered in place of the tool.
         off: Kinds of detectors that do not look at it.
     """
 
-    tool: str
-    role: Role
     call: int
     near: int
     result: int
     error: int
     kin: int
-    path: str
+    place: int
     state: int
     words: int
     shape: int
+    name: int
     gain: int
     marks: int
+    tool: str
+    role: Role
+    path: str
     changed: bool | None
     ok: bool | None
     blocked: bool
     off: tuple[str, ...]
-
-    @property
-    def place(self) -> int:
-        """The path as it is remembered, 0 for none."""
-        return key_of(self.path)
-
-    def row(self, i: int) -> tuple[int, ...]:
-        """The call as it is remembered, in the order of `Rows`."""
-        return (
-            i,
-            self.call,
-            self.near,
-            self.result,
-            self.error,
-            self.kin,
-            self.place,
-            self.state,
-            self.words,
-            self.shape,
-            key_of(self.tool),
-            self.gain,
-            self.marks,
-        )
 
 
 def key_of(name: str) -> int:
@@ -128,7 +110,9 @@ def key_of(name: str) -> int:
 
 
 class Rows(NamedTuple):
-    """One entry per call in each column, oldest first; see `Seen` for the meaning."""
+    """One entry per call in each column, oldest first; after `i`, the index of the
+    turn, they are the first fields of `Seen`, in its order.
+    """
 
     i: list[int]
     call: list[int]
@@ -196,18 +180,24 @@ def empty_turns() -> Turns:
 
 def grow_turns(turns: Turns, entry: tuple[int, ...]) -> Turns:
     """One event more, the oldest forgotten."""
-    return Turns(
-        *[[*column[1 - TURNS :], new] for column, new in zip(turns, entry, strict=True)]
-    )
+    return Turns._make(_grown(turns, 1 - TURNS, [entry]))
 
 
 def grow_rows(rows: Rows, now: tuple[Seen, ...], i: int) -> Rows:
     """The calls of a turn more, the oldest forgotten."""
-    kept = [seen.row(i) for seen in now[:BATCH]]
-    old = len(kept) - ROWS
-    return Rows._make(
-        [
-            [*column[old:], *new]
-            for column, new in zip(rows, zip(*kept, strict=True), strict=True)
-        ]
-    )
+    kept = [(i, *seen[:_NUMBERS]) for seen in now[:BATCH]]
+    return Rows._make(_grown(rows, len(kept) - ROWS, kept))
+
+
+_NUMBERS = len(Rows._fields) - 1
+
+
+def _grown(
+    columns: Iterable[list[int]], old: int, rows: Iterable[tuple[Any, ...]]
+) -> list[list[int]]:
+    """Copies of the last `-old` entries of columns, with these rows below."""
+    grown = [column[old:] for column in columns]
+    for row in rows:
+        for column, value in zip(grown, row, strict=True):
+            column.append(value)
+    return grown

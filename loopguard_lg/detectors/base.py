@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -56,9 +56,14 @@ def options(spec: Any) -> dict[str, Any]:
     return {field.name: getattr(spec, field.name) for field in fields(spec)}
 
 
-def watched(history: History, kind: str) -> list[Seen]:
+def watched(history: History, kind: str) -> Sequence[Seen]:
     """The calls of the newest turn that a detector of this kind looks at."""
-    return [seen for seen in history.now if kind not in seen.off]
+    now = history.now
+    # Asked by nearly all detectors at each turn, and tools are seldom spared.
+    for seen in now:
+        if seen.off:
+            return [seen for seen in now if kind not in seen.off]
+    return now
 
 
 def fence(history: History) -> int:

@@ -48,10 +48,10 @@ class Churn:
 
     def observe(self, history: History) -> Finding | None:
         """The stretch of stale turns to which the newest turn adds one."""
-        calls = watched(history, self.kind)
-        if not calls or len(calls) < len(history.now):
+        if not history.now or history.turns.gain[-1] != NOTHING:
             return None
-        if history.turns.gain[-1] != NOTHING or in_cycle(history):
+        calls = watched(history, self.kind)
+        if len(calls) < len(history.now) or in_cycle(history):
             return None
         return self._stale(history, calls[-1]) or self._variants(history, calls[-1])
 

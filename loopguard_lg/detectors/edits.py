@@ -21,6 +21,7 @@ from loopguard_lg.progress import MUCH
 
 _BROKEN = Mark.FAILED | Mark.RED
 _EDIT = Mark.WRITE | Mark.CHANGED
+_TESTED = Mark.WEAKENS | Mark.PASSED
 
 
 def _refused(marks: int) -> bool:
@@ -49,6 +50,8 @@ class FailingEdits:
 
     def observe(self, history: History) -> Finding | None:
         """The series of edits to which the newest turn adds a failure."""
+        if not history.marks & _BROKEN:
+            return None
         for seen in watched(history, self.kind):
             found = None
             if seen.marks & Mark.RED:
@@ -126,6 +129,8 @@ class Tampering:
 
     def observe(self, history: History) -> Finding | None:
         """The weakening of tests to which the newest turn adds something."""
+        if not history.marks & _TESTED:
+            return None
         for seen in watched(history, self.kind):
             found = None
             if seen.marks & Mark.WEAKENS and not _refused(seen.marks):

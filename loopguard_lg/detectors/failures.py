@@ -44,6 +44,8 @@ class RecurringError:
 
     def observe(self, history: History) -> Finding | None:
         """The series of errors to which the newest turn adds one."""
+        if not history.marks & Mark.FAILED:
+            return None
         for seen in watched(history, self.kind):
             if not seen.error or seen.ok is not None or seen.marks & Mark.INVALID:
                 continue
@@ -103,6 +105,8 @@ class Invalid:
 
     def observe(self, history: History) -> Finding | None:
         """The series of invalid calls to which the newest turn adds one."""
+        if not history.marks & Mark.INVALID:
+            return None
         bad = [s for s in watched(history, self.kind) if s.marks & Mark.INVALID]
         return self._judge(history, bad[-1]) if bad else None
 

@@ -32,7 +32,8 @@ class Planner:
         """The row of plans to which the newest turn adds one."""
         if history.kind == TEXT:
             return self._restated(history)
-        return self._written(history) if history.now else None
+        planned = history.now and history.rows.marks[-1] & Mark.PLAN
+        return self._written(history) if planned else None
 
     def _restated(self, history: History) -> Finding | None:
         """Replies of one agent that say nothing new, with no call between."""
