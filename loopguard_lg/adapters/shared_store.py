@@ -79,7 +79,9 @@ class Entries:
         now = self.clock()
         yield [
             PutOp(where, entry.key, _packed(entry, now), index=False, ttl=minutes)
-            for entry in entries
+            for entry in sorted(
+                entries, key=lambda e: e.key
+            )  # else two writers can deadlock
         ]
         yield from tried(self._tidying(where), None)
         return True
@@ -89,7 +91,7 @@ class Entries:
         known = [key for key, entry in found if entry is not None]
         gone = [key for key, entry in found if entry is None] + known[self.most :]
         if gone:
-            yield [PutOp(where, key, None) for key in gone]
+            yield [PutOp(where, key, None) for key in sorted(gone)]
 
     def _found(self, where: tuple[str, ...]) -> Work[list[tuple[str, Entry | None]]]:
         """The entries by key, the newest first; `None` for one that is too old."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -65,6 +67,31 @@ def test_a_store_in_postgres_is_told_when_an_entry_is_over(postgres: str) -> Non
 
     assert before == after
     assert before["ttl_minutes"] in (1, 2)  # the column holds whole minutes
+
+
+def test_writers_on_connections_of_their_own_never_wait_for_one_another(
+    postgres: str,
+) -> None:
+    """Whatever order they learn the same things in: no deadlock, nothing lost."""
+    from langgraph.store.postgres import PostgresStore
+
+    entries = [store_kit.Entry(f"call {n}", "3x: none") for n in range(60)]
+    bench = store_kit.Bench(store=InMemoryStore(), awaits=False)
+    where, together = ("many", bench.tenant), threading.Barrier(4)
+
+    def write(step: int) -> list[store_kit.Entry]:
+        with PostgresStore.from_conn_string(postgres) as store:
+            together.wait(60)
+            for _ in range(10):
+                bench.pad().write(store, where, entries[::step])
+            return bench.pad().read(store, where)
+
+    with PostgresStore.from_conn_string(postgres) as store:
+        store.setup()
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(write, (1, -1, 1, -1))]
+
+    assert all(sorted(one, key=str) == sorted(entries, key=str) for one in found)
 
 
 def test_a_store_that_finds_too_much_lets_nothing_through() -> None:
