@@ -77,11 +77,10 @@ class Entries:
         expires = getattr(store, "supports_ttl", False)
         minutes = self.ttl_seconds / 60 if expires else None
         now = self.clock()
+        # In one order, as two writers could wait for one another else.
         yield [
             PutOp(where, entry.key, _packed(entry, now), index=False, ttl=minutes)
-            for entry in sorted(
-                entries, key=lambda e: e.key
-            )  # else two writers can deadlock
+            for entry in sorted(entries, key=lambda one: one.key)
         ]
         yield from tried(self._tidying(where), None)
         return True
