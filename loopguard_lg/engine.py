@@ -104,12 +104,12 @@ def _seen(
         history = past.push(event, policy.tools)
     except Exception as error:  # a fault in a part must not end the run
         faults.append(_fault("history", error))
-        return replace(past, i=past.i + 1, progress=False)
+        return past._replace(i=past.i + 1, progress=False)
     if not isinstance(event, Turn) or history.progress:
         return history
     if event.progress or _signalled(policy, event, faults):
         reported = history.push(Progress(i=history.i), policy.tools)
-        return replace(reported, now=history.now, marks=history.marks)
+        return reported._replace(now=history.now, marks=history.marks)
     return history
 
 
@@ -341,14 +341,18 @@ def _closed(
     if out is not None:
         verdict = replace(verdict, action="exit", exceeded=out)
     passed = budgets.warnings(policy.budgets, after["used"])
-    fresh = tuple(name for name in passed if name not in after["warned"])
-    if fresh:
-        verdict = replace(verdict, warnings=fresh)
-        after["warned"] = [*after["warned"], *fresh]
+    if passed:
+        verdict = _warned(after, verdict, passed)
     if faults:
         verdict = replace(verdict, faults=tuple(faults))
         after["faults"] = _counted(after["faults"], faults)
     return verdict, after
+
+
+def _warned(after: Memory, verdict: Verdict, passed: list[str]) -> Verdict:
+    fresh = tuple(name for name in passed if name not in after["warned"])
+    after["warned"] = [*after["warned"], *fresh]
+    return replace(verdict, warnings=fresh) if fresh else verdict
 
 
 def _counted(counts: dict[str, int], faults: list[tuple[str, str]]) -> dict[str, int]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopguard_lg.digests import short, size
 from loopguard_lg.progress import LITTLE, MUCH
@@ -51,8 +50,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """The past of a run.
 
     Attributes:
@@ -68,9 +66,9 @@ class History:
     """
 
     i: int = -1
-    rows: Rows = field(default_factory=empty_rows)
-    turns: Turns = field(default_factory=empty_turns)
-    seen: list[int] = field(default_factory=list)
+    rows: Rows = empty_rows()
+    turns: Turns = empty_turns()
+    seen: list[int] = []
     known: Known = Known()
     now: tuple[Seen, ...] = ()
     marks: int = 0
@@ -204,9 +202,10 @@ def _push_turn(
     past: History, turn: Turn, i: int, tools: Mapping[str, ToolPolicy]
 ) -> History:
     """The history after a model reply."""
-    known = _note_turn(past.known, turn)
+    t = turn.t or past.known.t
+    gap = t - past.known.t
     scale = Scale(past)
-    now = read_turn(past, turn, known, scale, tools)
+    now = read_turn(past, turn, gap, scale, tools)
     agent = key_of(turn.agent) & 0xFFFF
     said = _said(turn.text)
     if now:
@@ -222,7 +221,7 @@ def _push_turn(
         rows=rows,
         turns=grow_turns(past.turns, (i, kind, what, agent, said, gain)),
         seen=scale.seen,
-        known=Known(*known[:-2], scale.done, scale.checks),
+        known=_note_turn(past.known, turn, t, gap, scale),
         now=now,
         marks=marks,
         progress=gain == MUCH,
@@ -240,20 +239,19 @@ def _batch(now: tuple[Seen, ...]) -> tuple[int, int, int]:
     return gain, what & 0xFFFFFFFF, marks
 
 
-def _note_turn(known: Known, turn: Turn) -> Known:
-    """The last known values after a turn, as far as its calls don't matter."""
-    t = turn.t or known.t
+def _note_turn(known: Known, turn: Turn, t: float, gap: float, scale: Scale) -> Known:
+    """The last known values after a turn."""
     tokens = turn.tokens.input if turn.tokens else 0
     output = sum(map(size, turn.steps))
     return Known(
         t,
-        t - known.t,
+        gap,
         tokens or known.context,
         known.output + output,
         output,
         0 if turn.steps else _chant(turn.text),
-        known.done,
-        known.checks,
+        scale.done,
+        scale.checks,
     )
 
 

@@ -33,7 +33,7 @@ _FAILED = re.compile(
     rb"|access denied|not applied|no such |malformed|command not found|panic:|denied\b"
     rb"|unauthorized|forbidden|timed? ?out|rejected\b)"
 )
-_TRACE = (b"\ntraceback (most recent call last)", b": command not found")
+_TRACE = b"\ntraceback (most recent call last)"
 _TRANSIENT = re.compile(
     rb"\b(?:429|502|503|504|529)\b|rate.?limit|too many requests|overloaded|temporar"
     rb"|timed? ?out|connection (?:reset|refused|aborted|error)|service unavailable"
@@ -130,7 +130,9 @@ def _has_failed(step: Step, head: bytes) -> bool:
     """Did the call fail, as far as the host or the first words of its result say."""
     if step.error is not None:
         return step.error
-    return bool(_FAILED.match(head)) or any(sign in head for sign in _TRACE)
+    if _FAILED.match(head):
+        return True
+    return head.rfind(_TRACE) >= 0 or head.rfind(b": command not found") >= 0
 
 
 def _is_formal(use: Use, head: bytes, data: bytes) -> bool:

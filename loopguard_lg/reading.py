@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from loopguard_lg.commands import Use
 from loopguard_lg.digests import (
     result_digest,
-    settle,
+    settle_both,
     shape,
     short,
     sketch,
-    squeeze,
     step_digests,
 )
 from loopguard_lg.progress import MUCH, NOTHING, Outcome, read_outcome, state_in
@@ -22,7 +21,7 @@ from loopguard_lg.steps import Step, Turn, clip
 from loopguard_lg.testfiles import content_after, is_test, weakens
 from loopguard_lg.tools import ToolPolicy
 from loopguard_lg.weighing import ANSWER, Call, Scale, line_range
-from loopguard_lg.window import ROLE_MARKS, Known, Mark, Seen, key_of
+from loopguard_lg.window import ROLE_MARKS, Mark, Seen, key_of
 
 if TYPE_CHECKING:
     from loopguard_lg.history import History
@@ -33,7 +32,7 @@ _NO_POLICY = ToolPolicy()
 def read_turn(
     past: History,
     turn: Turn,
-    known: Known,
+    gap: float,
     scale: Scale,
     tools: Mapping[str, ToolPolicy],
 ) -> tuple[Seen, ...]:
@@ -42,7 +41,7 @@ def read_turn(
     Args:
         past: The history before the turn.
         turn: The turn.
-        known: The last known values, those of the turn included.
+        gap: Seconds between it and the turn before, where known.
         scale: What its calls are weighed on.
         tools: What the policy says of tools.
     """
@@ -51,7 +50,7 @@ def read_turn(
         policy = tools.get(step.tool, _NO_POLICY)
         call = _read(step, policy)
         gain = scale.call(call)
-        waited = Mark.WAITED if _waited(call, known, past) else 0
+        waited = Mark.WAITED if _waited(call, gap, past) else 0
         seen = _weighed(call, gain, waited, policy)
         found.setdefault((seen.call, seen.result), seen)
     return tuple(found.values())
@@ -84,7 +83,7 @@ def _weighed(call: Call, gain: int, waited: int, policy: ToolPolicy) -> Seen:
     )
 
 
-def _waited(call: Call, known: Known, past: History) -> bool:
+def _waited(call: Call, gap: float, past: History) -> bool:
     """Did time pass before or during a call, for which a poll may be forgiven?
 
     Of calls that look like no poll only waits tell; that a model was slow does not.
@@ -94,18 +93,17 @@ def _waited(call: Call, known: Known, past: History) -> bool:
         return True
     if call.use.role != "poll" and not call.outcome.pending:
         return False
-    if known.gap >= 30 or (call.step.seconds or 0) >= 10:
+    if gap >= 30 or (call.step.seconds or 0) >= 10:
         return True
-    return known.gap >= 10 and known.gap >= 1.3 * past.known.gap > 0
+    return gap >= 10 and gap >= 1.3 * past.known.gap > 0
 
 
 def _read(step: Step, policy: ToolPolicy) -> Call:
     """A call before it is weighed."""
     call, near, spelled = step_digests(step, policy.volatile)
     use = read_use(step, policy.role)
-    calmed = settle(step)
+    calmed, data = settle_both(step)
     outcome = read_outcome(step, use, calmed)
-    data = squeeze(calmed)
     state, sure = _state(step, use, outcome)
     return Call(
         step,

@@ -176,6 +176,8 @@ def find_path(args: Mapping[str, Any], depth: int = 3) -> str:
 def _nested_path(args: Mapping[str, Any], depth: int) -> str:
     """The first path in mappings and lists within `args`."""
     for value in args.values():
+        if isinstance(value, str):
+            continue
         inner = value[0] if isinstance(value, (list, tuple)) and value else value
         if isinstance(inner, Mapping):
             found = find_path(inner, depth - 1)

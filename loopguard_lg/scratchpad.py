@@ -67,9 +67,11 @@ _NAMED = re.compile(
     r"(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&)}\]]+)",
     re.I,
 )
+# Each begins with its rarest letter, since the search stops at every first letter.
 _HINT = re.compile(
-    r"pass|secret|token|key|auth|cred|cookie|bearer|basic|://|sk-|gh[opsu]_|github_pat_"
-    r"|glpat-|xox[abp]-|akia|aiza|eyj"
+    r"k(?:ey|(?<=tok)en|(?<=sk)-|(?<=ak)ia)|c(?:red|ookie|(?<=sec)ret)|uth(?<=auth)"
+    r"|pass|b(?:earer|asic)|://|g(?:h[opsu]_|ithub_pat_|lpat-)|xox[abp]-|z(?<=aiz)a"
+    r"|j(?<=eyj)"
 )
 
 

@@ -142,11 +142,11 @@ class Scale:
         new = 0
         for part in parts:
             slot, tag = part % _PAIRS * 2, part // _PAIRS & 0xFFFF
-            if seen[slot] == tag:
-                continue
-            new += seen[slot + 1] != tag
-            seen[slot + 1] = seen[slot]
-            seen[slot] = tag
+            newest = seen[slot]
+            if newest != tag:
+                new += seen[slot + 1] != tag
+                seen[slot + 1] = newest
+                seen[slot] = tag
         if not parts:
             return LITTLE
         return MUCH if new >= share * len(parts) else LITTLE if new else NOTHING
