@@ -132,15 +132,11 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     progress has led down and the loop is back, that rung is passed over. An escalation
     starts without held calls, and has its own patience.
     """
-    rung = state.get("rung", 0)
-    on = ladder.at(rung)
-    needed = max(finding.again, on.patience if isinstance(on, Escalate) else 1)
-    fresh = sum(1 for step in finding.steps if step > state.get("at", -1))
-    if "at" in state and fresh < needed:
+    if "at" in state and not _is_fresh(ladder, state, finding):
         return None
     last = len(ladder.rungs)
     count = state.get("count", 0) + 1
-    up = last if count > ladder.most else min(rung + 1, last)
+    up = last if count > ladder.most else min(state.get("rung", 0) + 1, last)
     told = [*state.get("told", ())]
     while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
         up += 1
@@ -161,6 +157,14 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "branch": state.get("branch", 0) + isinstance(on, Escalate),
         "count": count,
     }
+
+
+def _is_fresh(ladder: Ladder, state: State, finding: Finding) -> bool:
+    """Is there evidence enough that is newer than the newest intervention?"""
+    on = ladder.at(state.get("rung", 0))
+    needed = max(finding.again, on.patience if isinstance(on, Escalate) else 1)
+    fresh = [step for step in finding.steps if step > state["at"]]
+    return len(fresh) >= needed
 
 
 def settle(state: State, *, progress: bool, acted: bool) -> State:

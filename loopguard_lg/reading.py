@@ -48,7 +48,7 @@ def read_turn(
     found: dict[tuple[int, int], Seen] = {}
     for step in turn.steps:
         policy = tools.get(step.tool, _NO_POLICY)
-        call = _read(step, policy)
+        call = _read(step, policy, past.rows.near)
         gain = scale.call(call)
         waited = Mark.WAITED if _waited(call, gap, past) else 0
         seen = _weighed(call, gain, waited, policy)
@@ -98,8 +98,8 @@ def _waited(call: Call, gap: float, past: History) -> bool:
     return gap >= 10 and gap >= 1.3 * past.known.gap > 0
 
 
-def _read(step: Step, policy: ToolPolicy) -> Call:
-    """A call before it is weighed."""
+def _read(step: Step, policy: ToolPolicy, made: list[int]) -> Call:
+    """A call before it is weighed; `made`: the `near_digest` of those before it."""
     call, near, spelled = step_digests(step, policy.volatile)
     use = read_use(step, policy.role)
     calmed, data = settle_both(step)
@@ -117,6 +117,7 @@ def _read(step: Step, policy: ToolPolicy) -> Call:
         shape(step) if len(data) <= ANSWER else 0,
         state,
         sure,
+        near in made,
     )
 
 
@@ -154,6 +155,7 @@ def _marks(call: Call, changed: bool | None, gain: int) -> int:
         bits |= ROLE_MARKS.get(use.role, 0)
     if changed:
         bits |= Mark.CHANGED
+    bits |= Mark.AGAIN * call.again
     bits |= Mark.BLOCKED * step.blocked | Mark.GESTURE * use.acts
     if use.role == "read":
         return bits | Mark.DRIFT * _drifts(call, gain)

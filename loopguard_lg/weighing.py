@@ -44,6 +44,7 @@ class Call(NamedTuple):
             result is more than a short answer.
         state: Digest of the state that it left.
         sure: The state was told, not guessed from what an edit put in place.
+        again: Nearly the same call was made before, within the window.
     """
 
     step: Step
@@ -57,6 +58,7 @@ class Call(NamedTuple):
     shape: int
     state: int
     sure: bool
+    again: bool
 
 
 _REPORT = 80
@@ -108,7 +110,7 @@ class Scale:
             return NOTHING if call.outcome.error in self.past.rows.error else LITTLE
         if call.use.role == "plan":
             return self._plan(call.step)
-        if self._repeats(call):
+        if call.again and self._repeats(call):
             return LITTLE if self._forgotten(call.call) else NOTHING
         return self._worked(call, fresh)
 
@@ -154,7 +156,7 @@ class Scale:
     def _repeats(self, call: Call) -> bool:
         """Did the same call bring the same result within the window?"""
         rows = self.past.rows
-        return call.call in rows.call and any(
+        return any(
             c == call.call and r == call.result
             for c, r in zip(rows.call, rows.result, strict=True)
         )
@@ -232,7 +234,7 @@ class Scale:
         covered = self._covered(call)
         if covered < MUCH:
             return min(fresh, covered)
-        another = call.call in self.past.rows.call or self._listed(call)
+        another = self._another(call)
         if call.outcome.empty:
             return LITTLE if another else self._nothing_found(call.words)
         if another:
@@ -241,12 +243,14 @@ class Scale:
             return max(fresh, LITTLE)
         return fresh
 
-    def _listed(self, call: Call) -> bool:
-        """Was the same asked of other items, and of this one for the first time?"""
+    def _another(self, call: Call) -> bool:
+        """Was the call itself made before, or was the same asked of other items, and of
+        this one for the first time?
+        """
         rows = self.past.rows
-        return (
-            bool(call.shape) and call.shape in rows.shape and call.near not in rows.near
-        )
+        if call.again:
+            return call.call in rows.call
+        return bool(call.shape) and call.shape in rows.shape
 
     def _nothing_found(self, words: int) -> int:
         """Finding nothing is a little news; again for a like call it is none."""

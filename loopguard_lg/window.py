@@ -44,6 +44,7 @@ class Mark:
     POLL = 1 << 19
     READ = 1 << 20
     WAIT = 1 << 21
+    AGAIN = 1 << 22
 
 
 ROLE_MARKS = {

@@ -64,7 +64,8 @@ class Oscillation:
         calls = watched(history, self.kind)
         if not calls or len(calls) < len(history.now):
             return None
-        if history.turns.what.count(history.turns.what[-1]) >= self.laps:
+        what = history.turns.what
+        if history.marks & Mark.AGAIN and what.count(what[-1]) >= self.laps:
             found = self._calls(history)
             if found:
                 return found

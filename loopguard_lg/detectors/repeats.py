@@ -41,6 +41,8 @@ class Repeat:
 
     def observe(self, history: History) -> Finding | None:
         """The repetition to which the newest turn adds one more."""
+        if not history.marks & Mark.AGAIN:
+            return None
         for seen in watched(history, self.kind):
             if history.rows.call.count(seen.call) >= self.times and _counts(seen):
                 found = self._judge(history, seen)
@@ -131,6 +133,8 @@ class NearRepeat:
 
     def observe(self, history: History) -> Finding | None:
         """The repetition to which the newest turn adds one more."""
+        if not history.marks & (Mark.AGAIN | Mark.DRIFT):
+            return None
         near = history.rows.near
         for seen in watched(history, self.kind):
             if not _counts(seen):
