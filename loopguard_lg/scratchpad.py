@@ -58,12 +58,13 @@ _NAMES = (
 )
 _SECRET = re.compile(rf"\bpass$|{_NAMES}", re.I)
 _KEY = re.compile(
-    r"\b(?:bearer |basic |sk-|gh[opsu]_|github_pat_|glpat-|xox[abp]-|AKIA|AIza)"
-    r"[\w.\-/+=]{8,}|\beyJ[\w-]{10,}\.[\w.-]+|(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*-----|\Z)"
+    r"|\b(?:bearer |basic (?=[\w.\-/+]*(?-i:[A-Z\d=]))|sk-|gh[opsu]_|github_pat_"
+    r"|glpat-|xox[abp]-|AKIA|AIza)[\w.\-/+=]{8,}|(?<![\w-])eyJ[\w-]{10,}\.[\w.-]+|(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",
     re.I,
 )
 _NAMED = re.compile(
-    rf"((?:{_NAMES})[\w-]*[\\\"']*\s*[:=]\s*|--[\w-]*(?:{_NAMES})[\w-]*\s+)"
+    rf"((?:{_NAMES})[\w-]{{0,40}}[\\\"']*\s*[:=]\s*|(?<![\w-])--[\w-]*(?:{_NAMES})[\w-]*\s+)"
     r"(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&)}\]]+)",
     re.I,
 )
@@ -82,21 +83,31 @@ def quote(text: str, limit: int) -> str:
         flat = " ".join(flat.split())
         if not flat.isprintable():
             flat = " ".join("".join(filter(str.isprintable, flat)).split())
-    flat = _masked(flat.strip())
+    flat = masked(flat.strip())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
-def _masked(text: str) -> str:
+def masked(text: str) -> str:
+    """`text` with every known secret as `***`; without one it is returned as is.
+
+    Secrets are keys by their look, private keys, passwords in addresses, and what
+    stands behind a name for which `is_secret` holds. Takes linear time.
+    """
     if not _HINT.search(text.lower()):  # the other expressions are slow
         return text
     return _NAMED.sub(r"\1***", _KEY.sub("***", text))
+
+
+def is_secret(name: str) -> bool:
+    """Whether an argument of this name holds a secret: `password`, `apiKey`."""
+    return bool(_SECRET.search(name))
 
 
 def describe(tool: str, args: Mapping[str, Any], limit: int = 90) -> str:
     """A call in one short line: `search(query="x")`."""
     items = args.items() if len(args) < 2 else sorted(args.items(), key=_name_of)
     parts = [
-        f"{key}={'***' if _SECRET.search(str(key)) else _value(value)}"
+        f"{key}={'***' if is_secret(str(key)) else _value(value)}"
         for key, value in items
     ]
     return quote(f"{tool}({', '.join(parts)})", limit)

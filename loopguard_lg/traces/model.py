@@ -7,7 +7,7 @@ reads it, `from_event` writes it. The format is described in `docs/traces.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, get_args
 
@@ -89,11 +89,10 @@ def from_dict(data: Any) -> Trajectory:
     steps = _get(data, "steps", list, "")
     if not _get(data, "id", str, "") or steps is None:
         raise ValueError("a trajectory needs the keys `id` and `steps`")
-    told = (to_event(step, f"steps[{at}]") for at, step in enumerate(steps))
     return Trajectory(
         id=data["id"],
         steps=tuple(steps),
-        events=tuple(event for event in told if event is not None),
+        events=tuple(_events(steps)),
         success=_get(data, "success", bool, ""),
         source=_get(data, "source", str, ""),
         model=_get(data, "model", str, ""),
@@ -102,6 +101,20 @@ def from_dict(data: Any) -> Trajectory:
         t0=_get(data, "t0", str, ""),
         extra={key: value for key, value in data.items() if key not in _FIELDS},
     )
+
+
+def _events(steps: Iterable[Any]) -> Iterator[Event]:
+    """What the engine is told, in order; it counts on where there is no `i`."""
+    last = -1
+    for at, step in enumerate(steps):
+        event = to_event(step, f"steps[{at}]")
+        if event is None:
+            continue
+        i = last + 1 if event.i is None else event.i
+        if i <= last:
+            raise ValueError(f"steps[{at}].i is {i}, not above {last}")
+        last = i
+        yield event
 
 
 def to_event(record: Any, where: str = "step") -> Event | None:
@@ -143,7 +156,7 @@ def _turn(record: Record, agent: str, text: str, i: int | None, where: str) -> T
         t=_number(record, "t", where),
         i=i,
         nested=_nested(record, where),
-        progress=_get(record, "progress", bool, where, False),
+        progress=_get(record, "progress", str, where, ""),
     )
 
 

@@ -6,10 +6,10 @@ import atexit
 import gzip
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -18,61 +18,116 @@ import orjson
 
 from loopguard_lg.digests import args_hash, result_hash
 from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.scratchpad import is_secret, masked
 from loopguard_lg.steps import Event, Step, Turn
 from loopguard_lg.traces.model import Trajectory, from_event
 
 Redact: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Takes one step as JSON has it, gives the step that may be written."""
 
+MOST = 1_000
+"""Most runs that a recorder holds in memory."""
+
+_DEPTH = 60
+"""Nesting below which a value is written as text; also ends cycles."""
+
 _INTERVENTIONS = frozenset({"reflected", "escalated", "asked", "exited"})
+
+
+_Key: TypeAlias = tuple[str, str]
+"""The thread and the agent of a run."""
+
+
+def redacted(step: dict[str, Any]) -> dict[str, Any]:
+    """The step with known secrets masked as `***`, wherever text is in it.
+
+    Masked are keys by their look, passwords by the name in front, and arguments by
+    their own name; the digests of what there was stay. A step without secrets is
+    written byte for byte as it would be without this.
+    """
+    return {key: _masked(value) for key, value in step.items()}
+
+
+def _masked(value: Any, depth: int = _DEPTH) -> Any:
+    if isinstance(value, str):
+        return masked(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, dict) and depth:
+        return {_masked(k, 0): _under(k, v, depth - 1) for k, v in value.items()}
+    if isinstance(value, list | tuple) and depth:
+        return [_masked(item, depth - 1) for item in value]
+    text = str(value)
+    safe = masked(text)
+    return value if safe == text and depth else safe
+
+
+def _under(name: Any, value: Any, depth: int) -> Any:
+    """The value of an argument, which may be secret by the name of it."""
+    empty = value is None or value == "" or isinstance(value, bool)
+    if not empty and is_secret(str(name)):
+        return "***"
+    return _masked(value, depth)
 
 
 class Recorder:
     """An observer that writes one trajectory per thread as a line of `path`.
 
-    A thread is written when `end` is called for it, and whatever is open on `close`,
-    which also runs when the process exits. Lines are appended whole; threads of the
-    process may feed one recorder at once. Steps that are not written yet are held in
-    memory, encoded. Agents that share a thread are trajectories of their own, and so is
-    what begins from nothing in a thread again; a step that is taken again, after a
-    retry or from an older checkpoint, takes the place of what came after it.
+    A run is written when the guard ends it, when `end` is called for its thread, when
+    more than `most` are open and it is the one not seen for longest, and on `close`,
+    which also runs when the process exits. Until then its steps are held in memory,
+    encoded, and are lost if the process is killed. Lines are appended whole; threads of
+    the process may feed one recorder at once. Agents that share a thread are
+    trajectories of their own, and so is what comes of a thread after it was written,
+    or begins in it from nothing again (`thread#2`); a step that is taken again, after
+    a retry or from an older checkpoint, takes the place of what came after it.
 
-    A file replays to the verdicts of the live run when the recorder saw the thread
-    from its beginning, and `redact` left alone what detectors compare.
+    A trajectory replays to the verdicts of the live run when it holds the thread from
+    its beginning, and `redact` left alone what detectors compare.
 
     Args:
         path: A `.jsonl` file, or `.jsonl.gz`; it is made, or appended to.
-        redact: Is given every step before it is kept.
+        redact: Is given every step before it is kept; `None`: all is kept as it is.
+        most: Runs that may be open, and threads whose names are known to be taken.
         **about: Keys of every trajectory: `source`, `task`, `versions`, `licence`, ...
     """
 
     def __init__(
-        self, path: str | Path, *, redact: Redact | None = None, **about: Any
+        self,
+        path: str | Path,
+        *,
+        redact: Redact | None = redacted,
+        most: int = MOST,
+        **about: Any,
     ) -> None:
         self.path = Path(path)
         self._redact = redact
+        self._most = most
         self._about = about
         self._lock = threading.Lock()
-        self._open: dict[tuple[str, str], _Run] = {}
-        self._written: Counter[str] = Counter()
+        self._open: dict[_Key, _Run] = {}
+        self._written: dict[str, int] = {}
+        self._count = count()
         atexit.register(self.close)
 
     def __call__(self, event: GuardEvent) -> None:
         """Take down what the engine was fed, and what was said because of it."""
+        key = event.thread, event.agent
         if event.name == "seen" and event.event is not None:
             step = from_event(_hashed(event.event), event.verdict.i)
+            kept = self._kept(step)
+            with self._lock:
+                self._see(key, step, kept)
         elif event.name in _INTERVENTIONS:
-            step = _intervention(event)
-        else:
-            return
-        kept = _encoded(self._redact(step) if self._redact else step)
-        with self._lock:
-            self._add((event.thread, event.agent), step, kept)
+            kept = self._kept(_intervention(event))
+            with self._lock:
+                self._say(key, kept, last=event.name == "exited")
 
     def end(self, thread: str, *, success: bool | None = None) -> None:
         """Write a thread; what comes of it later makes another trajectory.
 
-        Nothing is written for a thread that nothing was seen of.
+        Nothing is written for a thread that nothing was seen of, or that the guard
+        ended: its line is in the file already, without `success`.
         """
         with self._lock:
             for key in [key for key in self._open if key[0] == thread]:
@@ -96,23 +151,39 @@ class Recorder:
         self.close()
         atexit.unregister(self.close)
 
-    def _add(self, key: tuple[str, str], step: dict[str, Any], kept: bytes) -> None:
+    def _kept(self, step: dict[str, Any]) -> orjson.Fragment:
+        return orjson.Fragment(_encoded(self._redact(step) if self._redact else step))
+
+    def _see(self, key: _Key, step: dict[str, Any], kept: orjson.Fragment) -> None:
         i = step["i"]
         if key in self._open and i == 0 < self._open[key].steps[-1][0]:
             self._write(key)
-        steps = self._open.setdefault(key, _Run()).steps
-        while step.get("event") != "intervention" and steps and steps[-1][0] >= i:
-            steps.pop()
-        steps.append((i, orjson.Fragment(kept)))
+        run = self._open.setdefault(key, _Run())
+        run.seen = next(self._count)
+        while run.steps and run.steps[-1][0] >= i:
+            run.steps.pop()
+        run.steps.append((i, kept))
         if step["agent"]:
-            self._open[key].agents.setdefault(step["agent"])
+            run.agents.setdefault(step["agent"])
+        if len(self._open) > self._most:
+            self._write(min(self._open, key=lambda key: self._open[key].seen))
 
-    def _write(self, key: tuple[str, str], success: bool | None = None) -> None:
+    def _say(self, key: _Key, kept: orjson.Fragment, *, last: bool) -> None:
+        """Append to the run that is open; it stands or falls with its newest step."""
+        if key not in self._open:
+            return
+        steps = self._open[key].steps
+        steps.append((steps[-1][0], kept))
+        if last:
+            self._write(key)
+
+    def _write(self, key: _Key, success: bool | None = None) -> None:
         run, thread = self._open.pop(key), key[0]
-        self._written[thread] += 1
-        count = self._written[thread]
+        times = self._written[thread] = self._written.pop(thread, 0) + 1
+        if len(self._written) > self._most:
+            del self._written[next(iter(self._written))]
         trajectory = Trajectory(
-            id=thread if count == 1 else f"{thread}#{count}",
+            id=thread if times == 1 else f"{thread}#{times}",
             success=success,
             t0=run.began,
             extra={"agents": list(run.agents), **self._about},
@@ -123,10 +194,14 @@ class Recorder:
 
 
 class _Run:
-    """A run that is not written yet: its steps by position, encoded."""
+    """A run that is not written yet: its steps by position, encoded.
+
+    `seen` counts the steps of all runs: the lowest is of the run not seen for longest.
+    """
 
     def __init__(self) -> None:
         self.began = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.seen = 0
         self.steps: list[tuple[int, orjson.Fragment]] = []
         self.agents: dict[str, None] = {}
 
@@ -165,7 +240,7 @@ def _encoded(step: dict[str, Any]) -> bytes:
         return orjson.dumps(_plain(step))
 
 
-def _plain(value: Any, depth: int = 60) -> Any:
+def _plain(value: Any, depth: int = _DEPTH) -> Any:
     """The nearest that JSON has: no lone surrogates, huge numbers, endless nesting."""
     if isinstance(value, dict) and depth:
         return {_plain(str(k)): _plain(v, depth - 1) for k, v in value.items()}

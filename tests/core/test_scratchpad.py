@@ -169,6 +169,14 @@ def test_secrets_in_texts_are_masked(secret: str, text: str) -> None:
     assert secret not in scratchpad.quote(text.format(secret), 300)
 
 
+def test_a_private_key_is_masked_over_its_lines() -> None:
+    """To its end, or to the end of the text where that was cut off."""
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIkitten\nkitten=\n"
+
+    assert scratchpad.masked(f"a {key}-----END RSA PRIVATE KEY-----\nb") == "a ***\nb"
+    assert scratchpad.masked(f"a {key}") == "a ***"
+
+
 @pytest.mark.parametrize("key", ["password", "apiKey", "api_key", "pass", "X-Token"])
 def test_secrets_in_arguments_are_masked(key: str) -> None:
     """At the top and further down, whatever they look like."""
@@ -187,6 +195,7 @@ def test_secrets_in_arguments_are_masked(key: str) -> None:
         "the token is bad",
         "see https://example.org/a:b@c",
         "task-oriented search",
+        "the basic functionality",
     ],
 )
 def test_what_only_sounds_like_a_secret_stays(text: str) -> None:

@@ -90,7 +90,7 @@ turns = st.builds(
     nested=st.lists(
         st.builds(Nested, model_calls=amounts, tokens=tokens), max_size=2
     ).map(tuple),
-    progress=st.booleans(),
+    progress=st.just("") | texts,
 )
 events = st.one_of(
     turns,

@@ -54,7 +54,7 @@ turns = st.builds(
     seconds=some_seconds,
     t=some_seconds,
     nested=st.lists(nested, max_size=2).map(tuple),
-    progress=st.booleans(),
+    progress=texts,
 )
 events = st.one_of(
     turns,
@@ -138,12 +138,28 @@ def test_an_unknown_role_is_no_role() -> None:
             {"id": "x", "steps": [{"tokens": {"input": 1.5}}]},
             "steps[0].tokens.input is a whole number, not a number",
         ),
+        ({"id": "x", "steps": [{"i": 4}, {"i": 4}]}, "steps[1].i is 4, not above 4"),
+        ({"id": "x", "steps": [{"i": 4}, {"i": 3}]}, "steps[1].i is 3, not above 4"),
+        (
+            {"id": "x", "steps": [{"i": 4}, {}, {"i": 5}]},
+            "steps[2].i is 5, not above 5",
+        ),
+        ({"id": "x", "steps": [{"i": -1}]}, "steps[0].i is -1, not above -1"),
     ],
 )
 def test_a_wrong_value_is_named(data: Any, problem: str) -> None:
     """An error says which value is wrong and what it should be."""
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         from_dict(data)
+
+
+def test_positions_may_be_missing_or_leave_gaps() -> None:
+    """Only what the engine is told has to rise; the guard's own steps stand beside."""
+    said = {"i": 7, "event": "intervention"}
+
+    run = from_dict({"id": "x", "steps": [{}, {"i": 7}, said, {}, {"i": 9}]})
+
+    assert [event.i for event in run.events] == [None, 7, None, 9]
 
 
 def test_unknown_keys_are_kept() -> None:

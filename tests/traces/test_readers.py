@@ -105,6 +105,8 @@ KEYS = (
     "event",
     "agent",
     "t",
+    "i",
+    "progress",
 )
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text(max_size=3),

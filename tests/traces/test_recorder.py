@@ -3,10 +3,12 @@ from __future__ import annotations
 import gzip
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
 from langchain.agents import create_agent
 from langchain_core.tools import tool
 
@@ -21,11 +23,13 @@ from loopguard_lg import (
     decide,
 )
 from loopguard_lg.analysis.replay import verdicts
-from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.hooks import GuardEvent, Name
 from loopguard_lg.steps import Compaction, Event, Tokens
 from loopguard_lg.testing.doubles import ScriptedModel, call
-from loopguard_lg.traces.model import Trajectory
+from loopguard_lg.traces.model import Trajectory, from_event
 from loopguard_lg.traces.readers import read
+from loopguard_lg.traces.recorder import redacted
+from tests.core import wild
 
 
 @tool
@@ -226,6 +230,129 @@ def test_a_compressed_recording_grows_by_members(tmp_path: Path) -> None:
 
     assert gzip.decompress(path.read_bytes()).count(b"\n") == 2
     assert [getattr(run, "id", None) for run in read(path)] == ["a", "b"]
+
+
+def said(name: Name, i: int = 0) -> GuardEvent:
+    """What an observer is told when the guard intervenes."""
+    return GuardEvent(
+        name=name,
+        thread="t",
+        agent="main",
+        event=None,
+        verdict=Verdict(i=i),
+        text=name,
+    )
+
+
+def test_a_run_that_the_guard_ended_is_on_disk_at_once(tmp_path: Path) -> None:
+    """Nothing has to be closed for it; the thread may go on in a run of its own."""
+    recorder = Recorder(tmp_path / "runs.jsonl")
+    recorder(seen(search()))
+    recorder(said("exited"))
+    (ended,) = lines(recorder.path)
+    recorder(seen(search(), i=1))
+    recorder.end("t")
+
+    assert [step.get("name") for step in ended["steps"]] == [None, "exited"]
+    assert [(run["id"], len(run["steps"])) for run in lines(recorder.path)] == [
+        ("t", 2),
+        ("t#2", 1),
+    ]
+
+
+def test_the_run_not_seen_for_longest_makes_room(tmp_path: Path) -> None:
+    """Beyond `most` open runs one is written, and it is the one that is quiet."""
+    recorder = Recorder(tmp_path / "runs.jsonl", most=2)
+    for thread, i in [("a", 0), ("b", 0), ("a", 1), ("c", 0), ("a", 2), ("d", 0)]:
+        recorder(seen(search(), thread, i))
+
+    assert [run["id"] for run in lines(recorder.path)] == ["b", "c"]
+    recorder.close()
+    assert [len(run["steps"]) for run in lines(recorder.path)] == [1, 1, 3, 1]
+
+
+def test_a_recorder_s_memory_does_not_grow_with_its_threads(tmp_path: Path) -> None:
+    """Four hundred threads leave no more behind than two hundred."""
+    recorder = Recorder(tmp_path / "runs.jsonl", most=9)
+    held = []
+    for n in range(400):
+        recorder(seen(Human(text="hi"), f"thread {n}"))
+        if n % 200 == 199:
+            held.append(sum(len(v) for v in vars(recorder).values() if type(v) is dict))
+
+    assert held[0] == held[1]
+    assert len(lines(recorder.path)) == 391
+
+
+@pytest.mark.parametrize("name", ["reflected", "escalated", "asked"])
+def test_an_intervention_cuts_nothing_off(tmp_path: Path, name: Name) -> None:
+    """One on an earlier turn than the newest leaves the run as it is."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        for event in [seen(search(), i=4), seen(search(), i=5), said(name, 0)]:
+            recorder(event)
+        recorder(seen(search(), i=5))
+        recorder(said(name, 2))
+        recorder(seen(search(), i=6))
+
+    (run,) = lines(recorder.path)
+
+    assert [step["i"] for step in run["steps"]] == [4, 5, 2, 6]
+
+
+def test_an_intervention_alone_is_no_run(tmp_path: Path) -> None:
+    """What is said where nothing was seen is not recorded."""
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        recorder(said("exited"))
+
+    assert not recorder.path.exists()
+
+
+KITTEN = {
+    "text": "the password: kitten",
+    "deep": {"list": [{"api_key": "kitten"}]},
+    "token": 5,
+    "object": SimpleNamespace(password="kitten"),
+    ("password=kitten",): None,
+}
+
+
+@pytest.mark.parametrize("key", KITTEN)
+def test_secrets_are_masked_unless_it_is_switched_off(tmp_path: Path, key: Any) -> None:
+    """By their look or the name in front, in arguments, results and texts."""
+    args = {key: KITTEN[key]}
+    turn = Turn(steps=(Step(tool="x", args=args, result="Cookie: kitten"),))
+    for name, options in [("safe", {}), ("whole", {"redact": None})]:
+        with Recorder(tmp_path / name, **options) as recorder:
+            recorder(seen(Human(text="my token=kitten")))
+            recorder(seen(turn, i=1))
+    (safe,), (whole,) = lines(tmp_path / "safe"), lines(tmp_path / "whole")
+
+    assert "kitten" not in str(safe)
+    assert "token': 5" not in str(safe)
+    assert str(whole).count("kitten") >= 2
+    digests = [run["steps"][1]["calls"][0]["args_hash"] for run in (safe, whole)]
+    assert digests[0] == digests[1]
+
+
+@given(wild.events)
+def test_what_holds_no_secret_is_written_byte_for_byte(event: Event) -> None:
+    """Masking twice changes nothing, and a step without secrets not at all."""
+    step = from_event(event, 0)
+    safe = redacted(step)
+    secret = "***" in str(safe)
+
+    assert str(redacted(safe)) == str(safe)
+    assert secret or str(safe) == str(step)
+
+
+def test_endless_arguments_are_masked_all_the_same(tmp_path: Path) -> None:
+    """A cycle is cut, and what it holds is not told."""
+    cycle: dict[str, Any] = {"password": "kitten"}
+    cycle["self"] = [cycle]
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        recorder(seen(search(odd=cycle)))
+
+    assert b"kitten" not in recorder.path.read_bytes()
 
 
 def test_redact_sees_every_step_before_it_is_kept(tmp_path: Path) -> None:
