@@ -57,17 +57,25 @@ _NAMES = (
     r"|authori[sz]ation|credential|cookie"
 )
 _SECRET = re.compile(rf"\bpass$|{_NAMES}", re.I)
-_KEY = re.compile(
+# Each expression begins with a literal or a set of letters without `re.I`: only then
+# the search skips what can't match.
+_PEM = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*-----|\Z)"
-    r"|\b(?:bearer |basic (?=[\w.\-/+]*(?-i:[A-Z\d=]))|sk-|gh[opsu]_|github_pat_"
-    r"|glpat-|xox[abp]-|AKIA|AIza)[\w.\-/+=]{8,}|(?<![\w-])eyJ[\w-]{10,}\.[\w.-]+|(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",
-    re.I,
 )
+_LOGIN = re.compile(r"(://)[^\s/@:]+:[^\s/@]+(?=@)")
+_KEY = re.compile(
+    r"[bsgxaBSGXA](?<!\w.)(?i:(?<=b)(?:earer |asic (?=[\w.\-/+]*(?-i:[A-Z\d=])))"
+    r"|(?<=s)k-|(?<=g)(?:h[opsu]_|ithub_pat_|lpat-)|(?<=x)ox[abp]-|(?<=a)(?:kia|iza))"
+    r"[\w.\-/+=]{8,}|[eE](?<![\w-].)(?i:yj)[\w-]{10,}\.[\w.-]+"
+)
+_VALUE = r"(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&)}\]]+)"
 _NAMED = re.compile(
-    rf"((?:{_NAMES})[\w-]{{0,40}}[\\\"']*\s*[:=]\s*|(?<![\w-])--[\w-]*(?:{_NAMES})[\w-]*\s+)"
-    r"(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&)}\]]+)",
-    re.I,
+    r"([kwpchdKWPCHD](?i:(?<=tok)en(?!s)|(?<=cook)ie|(?:(?<=apik)|(?<=api[_-]k)"
+    r"|(?<=privatek)|(?<=private[_-]k))ey|(?<=passw)(?:or)?d|(?<=passp)hrase"
+    r"|(?<=sec)ret|(?<=auth)ori[sz]ation|(?<=cred)ential)"
+    rf"[\w-]{{0,40}}[\\\"']*\s*[:=]\s*){_VALUE}"
 )
+_FLAG = re.compile(rf"(--(?<![\w-]--)[\w-]*(?i:{_NAMES})[\w-]*\s+){_VALUE}")
 # Each begins with its rarest letter, since the search stops at every first letter.
 _HINT = re.compile(
     r"k(?:ey|(?<=tok)en|(?<=sk)-|(?<=ak)ia)|c(?:red|ookie|(?<=sec)ret)|uth(?<=auth)"
@@ -95,7 +103,9 @@ def masked(text: str) -> str:
     """
     if not _HINT.search(text.lower()):  # the other expressions are slow
         return text
-    return _NAMED.sub(r"\1***", _KEY.sub("***", text))
+    text = _LOGIN.sub(r"\1***", _PEM.sub("***", text))
+    text = _KEY.sub("***", text)
+    return _FLAG.sub(r"\1***", _NAMED.sub(r"\1***", text))
 
 
 def is_secret(name: str) -> bool:
