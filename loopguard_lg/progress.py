@@ -60,6 +60,30 @@ _EMPTY = re.compile(
     rb".{0,40}"
     rb"|nothing (?:was )?found.{0,60}|\(?(?:no|empty) (?:output|result).{0,20})?\W*"
 )
+# Behind a colon, a semicolon or a "but" comes what was found after all.
+_REST = rb"\b(?:(?! but )[^:;\n]){0,80}"
+_WANTED = (
+    rb"(?!(?:\w+ ){0,2}(?:\w*errors?|issues?|problems?|warnings?|conflicts?|fail\w+"
+    rb"|vulnerab\w+|differences?|need)\b)"
+)
+"""None of these is good news, and no empty result."""
+_DENIES = re.compile(
+    rb"\W*(?:no %(wanted)s(?:\S+ ){1,4}?(?:contains?|match(?:es|ed)?|mentions?|exists?"
+    rb"|found|available|named|called|with|for|by)%(rest)s"
+    rb"|(?:(?:\w+ ){0,3}(?:found|returned|yielded)|there (?:is|are|was|were))"
+    rb" (?:nothing|(?:no|0|zero) %(wanted)s\w+)%(rest)s"
+    rb"|nothing (?:\w+ )?(?:found|match(?:es|ed)?|returned|to show)%(rest)s"
+    rb"|none of %(rest)s (?:contain|match|mention|exist|ha(?:s|ve\b))\w*%(rest)s"
+    rb"|(?:empty set|couldn't find|not found)%(rest)s"
+    rb"|%(rest)s(?: not found|(?:do|does|did)(?:n't| not)"
+    rb" (?:exist|contain|match any)%(rest)s))\W*"
+    % {b"wanted": _WANTED, b"rest": _REST}
+)
+_HOLLOW = re.compile(
+    rb"\{(?=.*(?:\[\]|\{\}))(?:\s*[\"']\w+[\"']: ?(?:\[\]|\{\}|0|null|none|false|\"\")"
+    rb",?)+\s*\}\s*"
+)
+"""An object with an empty list in it, and nothing that says more."""
 _FORMAL = re.compile(
     rb"\W*(?:\w+ ){0,3}?(?:ok|okay|done|success|successfully|succeeded|true|yes|applied"
     rb"|updated|saved|sent|posted|created|deleted|removed|written|wrote|complete"
@@ -115,7 +139,7 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
             transient=bool(_TRANSIENT.search(text)),
             invalid=bool(_INVALID.search(head)),
         )
-    empty = len(data) < 160 and _EMPTY.fullmatch(head) is not None
+    empty = len(data) < 160 and _says_nothing(head)
     return Outcome(
         kin=short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0,
         ok=ok,
@@ -124,6 +148,13 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
         formal=_is_formal(use, head, data),
         pending=len(data) < 400 and _PENDING.search(head) is not None,
     )
+
+
+def _says_nothing(head: bytes) -> bool:
+    """Is a short result empty, or does it deny that there is what was looked for?"""
+    if _EMPTY.fullmatch(head) or _HOLLOW.fullmatch(head):
+        return True
+    return _DENIES.fullmatch(_QUOTED.sub(b"<q>", head)) is not None
 
 
 def _has_failed(step: Step, head: bytes) -> bool:

@@ -78,6 +78,43 @@ def test_searches_can_find_nothing(result: str) -> None:
     assert outcome("search", result).empty
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        "No line contains 'x'.",
+        "Nothing matches your search.",
+        "None of the files mention it.",
+        "The file 'a.csv' does not exist.",
+        "Your search did not match any documents.",
+        "There are no open tickets.",
+        "The query returned 0 rows.",
+        "Empty set (0.00 sec)",
+        "User not found.",
+        '{"items": [], "total": 0}',
+    ],
+)
+def test_results_can_deny_that_there_is_what_was_sought(result: str) -> None:
+    """A sentence that there is no such thing is an empty result, too."""
+    assert outcome("search", result).empty
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "No line contains 'x', but 3 lines contain 'X'.",
+        "No errors found.",
+        "There are no conflicts.",
+        "No, the answer is 4.",
+        "None of this matters: the port is 8080",
+        "The signature does not match the key of the sender.",
+        '{"exit_code": 0}',
+    ],
+)
+def test_a_no_can_say_something(result: str) -> None:
+    """What was found all the same, good news and answers are no empty results."""
+    assert not outcome("search", result).empty
+
+
 @pytest.mark.parametrize("result", ["ok", "Applied.", "File saved", "true", ""])
 def test_receipts_of_writes_are_formalities(result: str) -> None:
     """They say that it worked and nothing else."""

@@ -282,6 +282,10 @@ HONEST: dict[str, list[Event]] = {
         does("search_flights", "[]", origin="JFK", to="SEA", date=f"2024-05-{n}")
         for n in range(10, 20)
     ],
+    "names looked for in a log, one after the other": [
+        does("find_text", f"No line contains '{name}'.", path="app.log", text=name)
+        for name in ("timeout", "retry", "refused", "oom", "killed", "panic")
+    ],
     "people who are not known": [
         does("find_user", "not found", email=f"{name}@x.example")
         for name in ("ann", "bob", "cid", "dee", "eve", "fay")

@@ -31,6 +31,14 @@ def _todos(items: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 LOOPS: dict[str, tuple[str, int, list[Event]]] = {
+    "a question in other words, denied in other words": (
+        "churn",
+        6,
+        [
+            does("find_text", f"No line contains '{query}'.", query=query)
+            for query in _REWORDED
+        ],
+    ),
     "the same empty search": (
         "repeat",
         2,
