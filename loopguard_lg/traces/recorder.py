@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 
 import orjson
 
-from loopguard_lg.digests import args_hash, result_hash
+from loopguard_lg.digests import args_hash, result_hash, size
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.scratchpad import is_secret, masked
 from loopguard_lg.steps import Event, Step, Turn
@@ -218,7 +218,7 @@ def _digested(step: Step) -> Step:
         step,
         args_hash=step.args_hash or args_hash(step.args),
         result_hash=step.result_hash or result_hash(step.result),
-        result_bytes=step.result_bytes or len(step.result.encode(errors="replace")),
+        result_bytes=size(step),
     )
 
 

@@ -23,6 +23,7 @@ from loopguard_lg import (
     decide,
 )
 from loopguard_lg.analysis.replay import verdicts
+from loopguard_lg.detectors import Bloat
 from loopguard_lg.hooks import GuardEvent, Name
 from loopguard_lg.steps import Compaction, Event, Tokens
 from loopguard_lg.testing.doubles import ScriptedModel, call
@@ -30,6 +31,8 @@ from loopguard_lg.traces.model import Trajectory, from_event
 from loopguard_lg.traces.readers import read
 from loopguard_lg.traces.recorder import redacted
 from tests.core import wild
+
+DEFAULTS = Policy()
 
 
 @tool
@@ -52,12 +55,14 @@ def seen(event: Event, thread: str = "t", i: int = 0) -> GuardEvent:
     )
 
 
-def live(recorder: Recorder, events: list[Event]) -> list[Verdict]:
+def live(
+    recorder: Recorder, events: list[Event], policy: Policy = DEFAULTS
+) -> list[Verdict]:
     """Run the engine over `events` as an adapter does."""
     memory: dict[str, Any] = {}
     made = []
     for event in events:
-        verdict, memory = decide(Policy(), memory, event)
+        verdict, memory = decide(policy, memory, event)
         made.append(verdict)
         about = {"thread": "t", "agent": "main", "verdict": verdict}
         recorder(GuardEvent(name="seen", event=event, **about))
@@ -110,6 +115,20 @@ def test_digests_are_of_what_was_not_clipped(tmp_path: Path) -> None:
     assert first["result_hash"] != second["result_hash"]
     assert first["args_hash"] == second["args_hash"]
     assert first["result_bytes"] == 10_001
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "検", "\ud800"])
+def test_output_has_as_many_bytes_in_a_recording(tmp_path: Path, letter: str) -> None:
+    """A limit on tool output is passed at the same step live and replayed."""
+    policy = Policy(detectors=[Bloat(output=30_000)])
+    events = [search(letter * 5_000, n=n) for n in range(8)]
+    with Recorder(tmp_path / "run.jsonl") as recorder:
+        made = live(recorder, events, policy)
+
+    (run,) = read(tmp_path / "run.jsonl")
+
+    assert any(verdict.finding for verdict in made)
+    assert made == [verdict for _, verdict in verdicts(policy, run)]
 
 
 def test_a_run_is_written_when_it_ends(tmp_path: Path) -> None:
