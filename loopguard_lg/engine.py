@@ -85,6 +85,8 @@ def decide(
     if isinstance(event, Turn):
         after["used"] = _charged(policy, before["used"], event, history)
         after["pad"] = _noted(after["pad"], _pairs(policy, event, history))
+        if event.progress:
+            after["pad"] = scratchpad.add(after["pad"], "facts", event.progress)
     elif isinstance(event, Human):
         _new_word(after, event)
     judge = _judge if isinstance(event, Turn | Compaction) else _settled
@@ -196,13 +198,21 @@ def _findings(
         return ()
     for detector in policy.detectors:
         try:
-            finding = detector.observe(history)
+            finding = _sound(detector.observe(history))
         except Exception as error:  # fail open: this detector has no vote
             faults.append(_fault(detector.kind, error))
             continue
         if finding is not None:
             found.append(finding)
     return tuple(found)
+
+
+def _sound(finding: Finding | None) -> Finding | None:
+    """What a detector answered; somebody else's may be odd: then this raises."""
+    if finding is not None:
+        finding.detail.encode("utf-8", "replace")
+        sum(finding.steps) + sum(finding.holds) + finding.again + finding.key
+    return finding
 
 
 def _chosen(
@@ -256,6 +266,7 @@ def standing(policy: Policy, memory: Memory, *, due: bool) -> Verdict:
     rung = state.get("rung", 0)
     return Verdict(
         action="exit" if out else _action(policy, state) if rung else "continue",
+        i=History.load(memory["history"]).i,
         rung=rung,
         finding=_again(state, state["at"]) if rung else None,
         exceeded=out,

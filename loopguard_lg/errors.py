@@ -3,16 +3,11 @@
 ```
 LoopGuardError
 ├── PolicyError (ValueError)         your configuration is wrong
-├── TraceFormatError (ValueError)    a recording can't be read
-└── RunHaltedError (RuntimeError)    the run was stopped, with its report
-    ├── LoopHaltedError
-    └── BudgetExceededError
+└── TraceFormatError (ValueError)    a recording can't be read
 ```
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 
 class LoopGuardError(Exception):
@@ -40,27 +35,3 @@ class TraceFormatError(LoopGuardError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.problem}"
-
-
-class RunHaltedError(LoopGuardError, RuntimeError):
-    """A run without a graph to leave by was stopped.
-
-    Attributes:
-        report: The exit report, as in `response_metadata["loopguard_exit"]`.
-    """
-
-    def __init__(self, message: str, report: dict[str, Any] | None = None) -> None:
-        super().__init__(message, report)
-        self.message = message
-        self.report = report or {}
-
-    def __str__(self) -> str:
-        return self.message
-
-
-class LoopHaltedError(RunHaltedError):
-    """The ladder came to its end."""
-
-
-class BudgetExceededError(RunHaltedError):
-    """A budget ran out."""

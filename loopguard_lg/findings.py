@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -49,10 +49,3 @@ class Finding:
             "detail": self.detail,
             "steps": list(self.steps),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Faults:
-    """Detectors that raised, with what they raised; the run went on without them."""
-
-    by_kind: dict[str, str] = field(default_factory=dict)

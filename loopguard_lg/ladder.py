@@ -4,8 +4,9 @@ A first trigger reflects, the next one escalates, the last one leaves. Progress 
 a rung down again. State is plain data:
 
     {"rung": 0.., "key": int, "kind": str, "detail": str, "at": turn of the newest
-     intervention, "told": keys reflected on, "holds": blocked calls, "left": turns of
-     escalation, "branch": escalations so far, "count": interventions in this run}
+     intervention, "onset": turn at which the trouble began, "told": keys reflected on,
+     "holds": blocked calls, "left": turns of escalation, "branch": escalations so far,
+     "count": interventions in this run}
 """
 
 from __future__ import annotations
@@ -134,9 +135,9 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     """
     if "at" in state and not _is_fresh(ladder, state, finding):
         return None
-    last = len(ladder.rungs)
+    rung, last = state.get("rung", 0), len(ladder.rungs)
     count = state.get("count", 0) + 1
-    up = last if count > ladder.most else min(state.get("rung", 0) + 1, last)
+    up = last if count > ladder.most else min(rung + 1, last)
     told = [*state.get("told", ())]
     while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
         up += 1
@@ -151,6 +152,7 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "kind": finding.kind,
         "detail": finding.detail[:200],
         "at": i,
+        "onset": min(finding.onset, state.get("onset", i)) if rung else finding.onset,
         "told": told[-_TOLD:],
         "holds": [] if isinstance(on, Escalate) else holds,
         "left": on.turns if isinstance(on, Escalate) else 0,

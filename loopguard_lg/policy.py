@@ -127,6 +127,22 @@ class Policy:
 
         return load_policy(source, graph=graph, agent=agent, env=env, **settings)
 
+    @classmethod
+    def checked(cls, policy: Policy | None) -> Policy:
+        """The policy given, or the default one.
+
+        Raises:
+            PolicyError: It is something else.
+        """
+        if policy is None:
+            return cls()
+        if not isinstance(policy, Policy):
+            raise PolicyError(
+                f"policy={policy!r}: give a Policy(...), for example "
+                "Policy.preset('coding')"
+            )
+        return policy
+
     def replace(self, **changes: Any) -> Self:
         """This policy with other settings; unknown ones are refused by name."""
         known = [f.name for f in dataclasses.fields(self)]

@@ -7,6 +7,7 @@ is quoted as short data by the scratchpad. A changed word is a new `VERSION`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -175,6 +176,20 @@ def done() -> str:
 def twin() -> str:
     """For the model, as the result of a call that stands twice in one reply."""
     return "Not made twice: the same call stands before it in this reply."
+
+
+def polled(tool: str, times: int, tools: Sequence[str]) -> str:
+    """For the model, as the result of a poll where there were enough of them."""
+    wait = next((name for name in tools if _WAITS.search(name)), "")
+    first = f"wait with {_name(wait)}" if wait else "do something else meanwhile"
+    return (
+        f"Not executed: {_name(tool)} was polled {times} times and is not through. "
+        f"Do not poll now: {first}, end your turn and say what is still running, or "
+        "hand over."
+    )
+
+
+_WAITS = re.compile(r"^(?:wait|sleep)|_(?:wait|sleep)$")
 
 
 def nobody() -> str:

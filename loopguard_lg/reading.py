@@ -50,7 +50,7 @@ def read_turn(
         policy = tools.get(step.tool, _NO_POLICY)
         call = _read(step, policy, past.rows.near)
         gain = scale.call(call)
-        waited = Mark.WAITED if _waited(call, gap, past) else 0
+        waited = Mark.WAITED if _waited(call, policy, gap, past) else 0
         seen = _weighed(call, gain, waited, policy)
         found.setdefault((seen.call, seen.result), seen)
     return tuple(found.values())
@@ -83,7 +83,7 @@ def _weighed(call: Call, gain: int, waited: int, policy: ToolPolicy) -> Seen:
     )
 
 
-def _waited(call: Call, gap: float, past: History) -> bool:
+def _waited(call: Call, policy: ToolPolicy, gap: float, past: History) -> bool:
     """Did time pass before or during a call, for which a poll may be forgiven?
 
     Of calls that look like no poll only waits tell; that a model was slow does not.
@@ -93,7 +93,8 @@ def _waited(call: Call, gap: float, past: History) -> bool:
         return True
     if call.use.role != "poll" and not call.outcome.pending:
         return False
-    if gap >= 30 or (call.step.seconds or 0) >= 10:
+    paced = policy.wait is not None and call.use.role == "poll"  # by the guard
+    if paced or gap >= 30 or (call.step.seconds or 0) >= 10:
         return True
     return gap >= 10 and gap >= 1.3 * past.known.gap > 0
 

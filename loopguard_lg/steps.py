@@ -104,7 +104,7 @@ class Turn:
         t: Seconds since the run began, where known.
         i: Position in the recording; the engine counts by itself where `None`.
         nested: Usage of agents that ran inside this turn's calls.
-        progress: A tool or the app reported that the task moved.
+        progress: What a tool reported by which the task moved; empty for nothing.
     """
 
     agent: str = ""
@@ -117,7 +117,7 @@ class Turn:
     t: float | None = None
     i: int | None = None
     nested: tuple[Nested, ...] = ()
-    progress: bool = False
+    progress: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.steps import Role
@@ -25,6 +26,11 @@ class ToolPolicy:
             person says something new; it gets its receipt.
         idempotency_key: Name of the argument that takes an idempotency key; the guard
             fills it in, the same for every try of a call.
+        retry: Which outcomes are tried again: `True` for those that may pass by
+            themselves, or a tenacity `retry` strategy; an outcome's result is a `Step`.
+        wait: A tenacity `wait` strategy: the pauses between tries, or between polls
+            where the role is `poll`.
+        stop: A tenacity `stop` strategy: when there were enough tries, or polls.
     """
 
     role: Role | None = None
@@ -34,6 +40,9 @@ class ToolPolicy:
     cache: bool = False
     once: bool = False
     idempotency_key: str | None = None
+    retry: Callable[[Any], bool] | bool | None = None
+    wait: Callable[[Any], float] | None = None
+    stop: Callable[[Any], bool] | None = None
 
     def __post_init__(self) -> None:
         roles = get_args(Role)
@@ -46,12 +55,27 @@ class ToolPolicy:
             if not isinstance(value, tuple | list | set | frozenset):
                 raise PolicyError(f"ToolPolicy.{name}={value!r}: give a list of names")
             object.__setattr__(self, name, tuple(value))
-        for name in ("advise", "cache", "once"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise PolicyError(f"ToolPolicy.{name}={value!r}: give True or False")
-        if self.cache and self.once:
-            raise PolicyError("ToolPolicy: cache is for reads, once is for writes")
+        _check_flags(self)
+        _check_strategies(self)
         if self.idempotency_key and self.idempotency_key not in self.volatile:
             volatile = (*self.volatile, self.idempotency_key)
             object.__setattr__(self, "volatile", volatile)
+
+
+def _check_flags(policy: ToolPolicy) -> None:
+    for name in ("advise", "cache", "once"):
+        value = getattr(policy, name)
+        if not isinstance(value, bool):
+            raise PolicyError(f"ToolPolicy.{name}={value!r}: give True or False")
+    if policy.cache and policy.once:
+        raise PolicyError("ToolPolicy: cache is for reads, once is for writes")
+
+
+def _check_strategies(policy: ToolPolicy) -> None:
+    for name in ("retry", "wait", "stop"):
+        value = getattr(policy, name)
+        switch = name == "retry" and isinstance(value, bool)
+        if not (value is None or callable(value) or switch):
+            raise PolicyError(
+                f"ToolPolicy.{name}={value!r}: give a {name} strategy of tenacity"
+            )

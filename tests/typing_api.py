@@ -95,8 +95,8 @@ def errors_carry_data() -> None:
         everything_can_be_set(Policy())
     except errors.PolicyError as error:
         raise SystemExit(str(error)) from error
-    except errors.RunHaltedError as error:
-        assert_type(error.report, dict[str, Any])
+    except errors.TraceFormatError as error:
+        assert_type(error.line, int)
 
 
 def wrong_uses_are_refused(policy: Policy) -> None:

@@ -27,6 +27,7 @@ class Made:
         executed: The tool itself answered.
         worked: It did so without an error.
         pending: It said that something is still going on.
+        waited: Seconds that the guard let pass before it.
         message: Id of the message with the result.
     """
 
@@ -37,6 +38,7 @@ class Made:
     executed: bool = False
     worked: bool = False
     pending: bool = False
+    waited: float = 0.0
     message: str = ""
 
     @property
@@ -57,7 +59,9 @@ def planned(step: Step, tools: Mapping[str, ToolPolicy]) -> Made:
     )
 
 
-def made(step: Step, tools: Mapping[str, ToolPolicy], message: str) -> Made:
+def made(
+    step: Step, tools: Mapping[str, ToolPolicy], message: str, waited: float = 0.0
+) -> Made:
     """A call with its result, which is in the message with this id."""
     before = planned(step, tools)
     outcome = result_of(step, before.policy.role).outcome
@@ -69,5 +73,6 @@ def made(step: Step, tools: Mapping[str, ToolPolicy], message: str) -> Made:
         executed=not step.blocked and not step.cached,
         worked=not outcome.failed,
         pending=outcome.pending,
+        waited=waited,
         message=message,
     )

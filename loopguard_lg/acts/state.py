@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopguard_lg.acts import cache, receipts
+from loopguard_lg.acts import cache, polling, receipts
 from loopguard_lg.acts.calls import Made
 
 
@@ -33,5 +33,6 @@ def after(
     found = {
         "cache": [] if answered else cache.after(before.get("cache", []), batch),
         "done": receipts.after(before.get("done", []), batch),
+        "polls": [] if answered else polling.after(before.get("polls", []), batch),
     }
     return {name: entries for name, entries in found.items() if entries}

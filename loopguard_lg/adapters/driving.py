@@ -30,9 +30,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Time that has to pass."""
+    """Time that has to pass.
+
+    Attributes:
+        seconds: How long.
+        sleep: Lets it pass.
+        asleep: The same on an event loop.
+    """
 
     seconds: float
+    sleep: Callable[[float], Any]
+    asleep: Callable[[float], Awaitable[Any]]
 
 
 class CutOffError(Exception):
@@ -43,14 +51,14 @@ T = TypeVar("T")
 Work: TypeAlias = Generator[Run | Pause, Any, T]
 
 
-def drive(work: Work[T], run: Callable[[Run], Any], sleep: Callable[[float], Any]) -> T:
+def drive(work: Work[T], run: Callable[[Run], Any]) -> T:
     """What `work` returns, with what it asks for done here and now."""
     step: Callable[[], Run | Pause] = partial(next, work)
     try:
         while True:
             asked = step()
             try:
-                done = run(asked) if isinstance(asked, Run) else sleep(asked.seconds)
+                done = run(asked) if isinstance(asked, Run) else _sleep(asked)
             except BaseException as error:
                 step = partial(work.throw, error)
             else:
@@ -60,11 +68,11 @@ def drive(work: Work[T], run: Callable[[Run], Any], sleep: Callable[[float], Any
         return value
 
 
-async def adrive(
-    work: Work[T],
-    run: Callable[[Run], Awaitable[Any]],
-    sleep: Callable[[float], Awaitable[Any]],
-) -> T:
+def _sleep(asked: Pause) -> Any:
+    return asked.sleep(asked.seconds)
+
+
+async def adrive(work: Work[T], run: Callable[[Run], Awaitable[Any]]) -> T:
     """What `work` returns, with what it asks for awaited, and cut when time is out."""
     step: Callable[[], Run | Pause] = partial(next, work)
     try:
@@ -74,7 +82,7 @@ async def adrive(
                 done = await (
                     _within(asked, run)
                     if isinstance(asked, Run)
-                    else sleep(asked.seconds)
+                    else asked.asleep(asked.seconds)
                 )
             except BaseException as error:
                 step = partial(work.throw, error)

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
 from pydantic import PydanticUserError, TypeAdapter
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters.messages import text_of
+from loopguard_lg.adapters.messages import is_word, text_of
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
 
@@ -72,8 +72,13 @@ def report(
 
 
 def _partial(messages: Sequence[BaseMessage]) -> str:
+    """The newest words of the agent in this run, not those of the guard."""
     for message in reversed(messages):
-        if isinstance(message, AIMessage) and (text := text_of(message).strip()):
+        if isinstance(message, HumanMessage) and is_word(message):
+            break
+        if not isinstance(message, AIMessage) or KEY in message.response_metadata:
+            continue
+        if text := text_of(message).strip():
             return text[:PARTIAL]
     return ""
 
@@ -104,7 +109,9 @@ def question(report: dict[str, Any], number: int) -> AIMessage:
 
 
 def structured(format_: Any, text: str) -> Any:
-    """A structured response where the partial result, or nothing, fits the schema.
+    """A structured response where the partial result fits the schema.
+
+    A schema that is all defaults is not filled from nothing: nobody said so.
 
     Args:
         format_: The response format of the request. A schema in JSON can't be checked
@@ -114,15 +121,13 @@ def structured(format_: Any, text: str) -> Any:
     schema = getattr(format_, "schema", None)
     if schema is None or isinstance(schema, dict):
         return None
-    candidates: tuple[Any, ...] = (_json(text), {})
-    for candidate in candidates:
-        if candidate is None:
-            continue
-        try:
-            return TypeAdapter(schema).validate_python(candidate)
-        except (ValueError, PydanticUserError):
-            continue
-    return None
+    candidate = _json(text)
+    if candidate is None:
+        return None
+    try:
+        return TypeAdapter(schema).validate_python(candidate)
+    except (ValueError, PydanticUserError):
+        return None
 
 
 def _json(text: str) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -57,6 +58,8 @@ def guard_graph(
     messages_key: str = "messages",
     observers: Sequence[Observer] = (),
     clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], Any] = time.sleep,
+    asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
 ) -> Builder:
     """A copy of a graph with the guard in it; `builder` itself is not changed.
 
@@ -77,6 +80,8 @@ def guard_graph(
         messages_key: The state key of the conversation.
         observers: Are told what the guard saw and did.
         clock: Seconds from any start, to time nodes.
+        sleep: Lets seconds pass between two tries of a call, or two polls.
+        asleep: The same on an event loop.
 
     Raises:
         PolicyError: The graph can't be guarded; says why and what would help. At the
@@ -84,10 +89,17 @@ def guard_graph(
     """
     names = (tools,) if isinstance(tools, str) else tuple(tools)
     _check(builder, model, names)
-    policy = policy or Policy()
+    policy = Policy.checked(policy)
     known = {t.name: t for name in names for t in _tools_of(builder, name)}
+    guard = Guard(
+        policy=policy,
+        agent=model,
+        observers=tuple(observers),
+        sleep=sleep,
+        asleep=asleep,
+    )
     site = Site(
-        guard=Guard(policy=policy, agent=model, observers=tuple(observers)),
+        guard=guard,
         model=model,
         key=messages_key,
         add=reducer(builder, messages_key),

@@ -1,13 +1,12 @@
 """Guarded nodes: what runs around a node of the user's, and the guard's own nodes.
 
-What happens around a node is written once, as a generator that yields what is to be
-run and is sent what came of it; `Around` drives it, with or without an event loop.
+What happens around a node is written once (see `driving`); `Around` drives it, with or
+without an event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -20,7 +19,8 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from loopguard_lg import budgets, hooks
-from loopguard_lg.adapters import past
+from loopguard_lg.adapters import driving, past
+from loopguard_lg.adapters.driving import Run, adrive, drive
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_site import ESCALATE, Look, Site, is_answered, step_of
 from loopguard_lg.adapters.graph_state import (
@@ -47,22 +47,8 @@ from loopguard_lg.memory import Memory, write
 from loopguard_lg.steps import Tokens
 from loopguard_lg.telemetry import prices
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What is to be run: a runnable, its input, and the seconds left for it."""
-
-    runnable: Runnable[Any, Any]
-    given: Any
-    seconds: float | None = None
-
-
-class CutOffError(Exception):
-    """The budget of seconds ended while the node was running."""
-
-
-Work: TypeAlias = Generator[Run, Any, Any]
-"""Yields at most one `Run`, is sent its output, and returns the node's output."""
+Work: TypeAlias = driving.Work[Any]
+"""Yields what is to be run, is sent its output, and returns the node's output."""
 
 
 class Around(RunnableLambda[Any, Any]):
@@ -100,44 +86,20 @@ class Around(RunnableLambda[Any, Any]):
     ) -> Any:
         """Run the node with the guard around it."""
         config = ensure_config(config)
-        work = self.work(input, config)
-        try:
-            run = next(work)
-            try:
-                out = run.runnable.invoke(run.given, config, **kwargs)
-            except BaseException as error:
-                work.throw(error)
-            work.send(out)
-        except StopIteration as done:
-            return done.value
-        raise RuntimeError(f"the guard around {self.name!r} did not end")
+        return drive(
+            self.work(input, config),
+            lambda run: run.what.invoke(run.given, config, **kwargs),
+        )
 
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Any:
         """Run the node with the guard around it."""
         config = ensure_config(config)
-        work = self.work(input, config)
-        try:
-            run = next(work)
-            try:
-                out = await _within(run, config, kwargs)
-            except BaseException as error:
-                work.throw(error)
-            work.send(out)
-        except StopIteration as done:
-            return done.value
-        raise RuntimeError(f"the guard around {self.name!r} did not end")
-
-
-async def _within(run: Run, config: RunnableConfig, kwargs: dict[str, Any]) -> Any:
-    try:
-        async with asyncio.timeout(run.seconds) as limit:
-            return await run.runnable.ainvoke(run.given, config, **kwargs)
-    except TimeoutError as error:
-        if limit.expired():
-            raise CutOffError from error
-        raise
+        return await adrive(
+            self.work(input, config),
+            lambda run: run.what.ainvoke(run.given, config, **kwargs),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +134,7 @@ class Node:
             return self.site.sent_to(state, self.name, to) if self.ends else None
         started = self.site.clock()
         with ledger(self.site.guard.policy.prices) as entry:
-            out = yield Run(self.inner, self.given(state, sent))
+            out = yield Run(self.given(state, sent), what=self.inner)
         spend = spent(entry, self.site.clock() - started)
         return self.done(state, config, out, spend)
 
@@ -287,7 +249,7 @@ class ModelNode(Node):
         started = site.clock()
         with ledger(site.guard.policy.prices) as entry:
             try:
-                out = yield Run(runnable, given)
+                out = yield Run(given, what=runnable)
             except Exception as error:
                 if self.weaker is None or runnable is self.weaker:
                     raise

@@ -11,9 +11,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from loopguard_lg import prompts
+from loopguard_lg import budgets, prompts
 from loopguard_lg.adapters import leave
-from loopguard_lg.adapters.graph_nodes import CutOffError, Node, Run, Work, spent
+from loopguard_lg.adapters.acting import Ask
+from loopguard_lg.adapters.driving import CutOffError, Run
+from loopguard_lg.adapters.graph_nodes import Node, Work, spent
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import (
     CHANNEL,
@@ -24,7 +26,8 @@ from loopguard_lg.adapters.graph_state import (
     written,
 )
 from loopguard_lg.adapters.ledger import ledger
-from loopguard_lg.adapters.messages import newest_reply, pair, with_mark
+from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
+from loopguard_lg.steps import Step
 
 Call = Mapping[str, Any]
 
@@ -94,20 +97,36 @@ class ToolsNode(Node):
         state, sent = opened(given)
         batch = _batch(self.site.messages(state), sent, _place(config))
         answers = self._answers(state, config, batch)
-        data, tools = state.get(CHANNEL), self.site.tools
         left = [
-            self.site.guard.prepared(data, call, tools)
+            self._ask(state, batch, call)
             for n, call in enumerate(batch.calls)
             if n not in answers
         ]
         if answers and not left:
             return self._refused(state, config, [*answers.values()])
-        view, sent = self._trimmed(state, sent, batch, left)
-        out, spend = yield from self._executed(state, view, sent, left)
-        if batch.reply is not None:
-            out = rewritten(out, self.site.key, lambda found: _kept(found, batch))
+        outs, spend = [], None
+        for group in self._groups(left):
+            out, took = yield from self._executed(state, sent, batch, group)
+            if batch.reply is not None:
+                out = rewritten(out, self.site.key, lambda found: _kept(found, batch))
+            outs.append(out)
+            spend = budgets.add(spend or {}, took) if took else spend
+        out = _joined(outs, self.site.key, batch.calls)
         out = _merged(out, self.site.key, [*answers.values()], batch.calls)
         return self.done(state, config, out, spend)
+
+    def _ask(self, state: State, batch: _Batch, call: Call) -> Ask:
+        site = self.site
+        return site.guard.ask(state.get(CHANNEL), call, batch.messages, site.tools)
+
+    def _groups(self, left: list[Ask]) -> list[list[Ask]]:
+        """The calls in the groups that they are executed in: what has to wait, or may
+        be tried again, comes last and alone.
+        """
+        alone = [len(left) > 1 and self.site.guard.acts.is_alone(ask) for ask in left]
+        rest = [ask for ask, apart in zip(left, alone, strict=True) if not apart]
+        single = [[ask] for ask, apart in zip(left, alone, strict=True) if apart]
+        return [rest, *single] if rest or not single else single
 
     def _answers(
         self, state: State, config: RunnableConfig, batch: _Batch
@@ -152,43 +171,62 @@ class ToolsNode(Node):
         return state, {**sent, key: messages} if isinstance(sent, Mapping) else messages
 
     def _executed(
-        self, state: State, view: State, sent: Any, left: Sequence[Call]
+        self, state: State, sent: Any, batch: _Batch, group: list[Ask]
     ) -> Work:
         """What the node returned, marked with what it took; that alone if unmarked."""
-        site = self.site
+        site, acts = self.site, self.site.guard.acts
+        calls = [acts.prepared(ask) for ask in group]
+        view, sent = self._trimmed(state, sent, batch, calls)
+        mark: dict[str, Any] = {}
+
+        def run(left: float | None) -> Run:
+            return Run(self.given(view, sent), left, self.inner)
+
         with ledger(site.guard.policy.prices) as entry:
             started = site.clock()
-            seconds = site.guard.seconds_left(state.get(CHANNEL))
             try:
-                out = yield Run(self.inner, self.given(view, sent), seconds)
+                if len(group) == 1:
+                    out = yield from acts.executed(
+                        group[0],
+                        run,
+                        lambda found: self._step(found, group[0]),
+                        lambda: site.clock() - started,
+                        mark,
+                    )
+                else:
+                    out = yield run(site.guard.seconds_left(state.get(CHANNEL)))
             except Exception as error:
-                out = {site.key: self._raised(error, left)}
+                out = {site.key: self._raised(error, calls)}
             seconds = site.clock() - started
         if not any(isinstance(m, ToolMessage) for m in written(out, site.key)):
             return out, spent(entry, seconds)
-        marks = [{"seconds": seconds, **entry.mark()}]
-        calls, messages = [*left], site.messages(state)
+        marks = [{**mark, "seconds": seconds, **entry.mark()}]
+        asked = [*group]
 
         def noted(found: Sequence[BaseMessage]) -> list[BaseMessage]:
-            advised = [self._advised(m, calls, messages) for m in found]
-            return _marked(advised, marks)
+            return _marked([self._advised(m, asked) for m in found], marks)
 
         return rewritten(out, site.key, noted), None
 
-    def _advised(
-        self, message: BaseMessage, calls: list[Call], messages: Sequence[BaseMessage]
-    ) -> BaseMessage:
-        """The result of one of `calls`, which is taken out, with the guard's advice."""
-        ids = [call["id"] or "" for call in calls]
+    def _step(self, out: Any, ask: Ask) -> Step | None:
+        """How a try of a call went, as far as its result tells."""
+        for message in written(out, self.site.key):
+            if isinstance(message, ToolMessage):
+                return step_of(ask.call, message, {}, ask.tools.get(ask.call["name"]))
+        return None
+
+    def _advised(self, message: BaseMessage, asked: list[Ask]) -> BaseMessage:
+        """The result of one of the calls, which is taken out, with advice."""
+        ids = [ask.call["id"] or "" for ask in asked]
         if not isinstance(message, ToolMessage) or message.tool_call_id not in ids:
             return message
-        call = calls.pop(ids.index(message.tool_call_id))
-        site = self.site
-        return site.guard.after_tool(message, call, messages, site.tools)
+        ask = asked.pop(ids.index(message.tool_call_id))
+        return self.site.guard.acts.advised(ask, message)
 
     def _raised(self, error: Exception, left: Sequence[Call]) -> list[ToolMessage]:
         cut = isinstance(error, CutOffError)
-        passes = self.site.guard.policy.tool_errors == "raise" and not cut
+        policy = self.site.guard.policy
+        passes = (policy.tool_errors == "raise" or policy.observe_only) and not cut
         if passes or not left or isinstance(error, GraphBubbleUp):
             raise error
         what = prompts.cut_off() if cut else f"{type(error).__name__}: {error}"
@@ -220,6 +258,20 @@ def _kept(found: Sequence[BaseMessage], batch: _Batch) -> list[BaseMessage]:
     """What a node wrote, with the reply whole again if it is in there."""
     reply = batch.reply
     return [reply if reply and m.id and m.id == reply.id else m for m in found]
+
+
+def _joined(outs: Sequence[Any], key: str, calls: Sequence[Call]) -> Any:
+    """What a node returned for each group of calls, in the order of the calls."""
+    if len(outs) == 1:
+        return outs[0]
+    commands = [_command(part, key) for out in outs for part in parts(out)]
+    return sorted(commands, key=lambda part: _place_of(written(part, key), calls))
+
+
+def _command(part: Any, key: str) -> Command[Any]:
+    if isinstance(part, Command):
+        return part
+    return Command(update={key: [part]} if isinstance(part, BaseMessage) else part)
 
 
 def _merged(

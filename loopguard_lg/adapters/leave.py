@@ -11,7 +11,7 @@ from langgraph.types import interrupt
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters.exits import KEY
-from loopguard_lg.adapters.messages import newest_reply
+from loopguard_lg.adapters.messages import MARK, newest_reply
 
 
 def _give_up(reason: str) -> str:
@@ -30,8 +30,17 @@ ask_user: BaseTool = tool("ask_user")(_ask_user)
 TOOLS: Mapping[str, BaseTool] = {"give_up": give_up, "ask_user": ask_user}
 """The tools by name."""
 
-CHOICES = ("hint", "raise_budget", "stop")
-"""What a person can answer beside plain text."""
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "loop": ("hint", "stop"),
+    "budget": ("raise_budget", "stop"),
+}
+"""What a person can answer beside plain text, by the reason of the question. Whatever
+is answered to a used budget, but `stop`, grants the run another one."""
+
+
+def offers_leave(tools: Mapping[str, BaseTool] | None) -> bool:
+    """Whether `give_up` is the guard's, and not a tool of the app's own."""
+    return tools is not None and tools.get("give_up") is give_up
 
 
 def asked(
@@ -51,11 +60,15 @@ def asked(
         {
             "type": "loopguard_ask_user",
             "question": str(call["args"].get("question", "")),
-            "choices": list(CHOICES) if report else [],
+            "choices": list(CHOICES.get(report["reason"], ())) if report else [],
             "report": report,
         }
     )
-    return _result(call, answer_text(answer))
+    choice = answer.get("choice") if isinstance(answer, Mapping) else answer
+    result = _result(call, answer_text(answer))
+    known = isinstance(choice, str) and choice in _ALL
+    result.response_metadata[MARK] = {"choice": choice if known else None}
+    return result
 
 
 def _result(
@@ -64,6 +77,16 @@ def _result(
     return ToolMessage(
         text, name=call["name"], tool_call_id=call["id"] or "", status=status
     )
+
+
+_ALL = frozenset(choice for choices in CHOICES.values() for choice in choices)
+
+
+def choice_of(result: ToolMessage) -> str | None:
+    """What the person chose, where it was more than words."""
+    mark = result.response_metadata.get(MARK)
+    choice = mark.get("choice") if isinstance(mark, Mapping) else None
+    return choice if isinstance(choice, str) else None
 
 
 def answer_text(answer: Any) -> str:

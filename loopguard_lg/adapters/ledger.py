@@ -148,8 +148,8 @@ def ledger(own: Mapping[str, Price]) -> Iterator[Ledger]:
 def report_progress(note: str = "") -> None:
     """Tell the guard, from inside a tool, that the task moved.
 
-    The ladder comes down as with progress that the guard sees by itself. Outside a
-    guarded tool call nothing happens.
+    The ladder comes down as with progress that the guard sees by itself, and `note`
+    becomes a fact of the scratchpad. Outside a guarded tool call nothing happens.
     """
     entry = _current.get()
     if entry is not None:

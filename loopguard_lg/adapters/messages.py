@@ -38,14 +38,14 @@ def text_of(message: BaseMessage) -> str:
 
 def with_mark(result: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
     """The result with facts of the guard's in its metadata; those there win."""
-    within = _mark(result)  # by another guard
+    within = mark_of(result)  # by another guard
     metadata = {**result.response_metadata, MARK: {**mark, **within}}
     return result.model_copy(update={"response_metadata": metadata})
 
 
 def own_text(result: ToolMessage) -> str:
     """What the tool itself said, without the guard's advice after it."""
-    text, size = text_of(result), _mark(result).get("advised")
+    text, size = text_of(result), mark_of(result).get("advised")
     if isinstance(size, int) and text[len(text) - size :].startswith(_ADVICE):
         return text[: len(text) - size]
     return text
@@ -72,7 +72,7 @@ def with_advice(result: ToolMessage, advice: str) -> ToolMessage:
         content = f"{content or ''}{advice}"
     else:
         content = [*content, {"type": "text", "text": advice.lstrip()}]
-    mark = {**_mark(result), "advised": len(advice)}
+    mark = {**mark_of(result), "advised": len(advice)}
     metadata = {**result.response_metadata, MARK: mark}
     return result.model_copy(update={"content": content, "response_metadata": metadata})
 
@@ -236,7 +236,7 @@ def turn_of(
         known: What the adapter measured: `model`, `tokens`, `cost`, `seconds`, `agent`.
     """
     pairs = pair(reply, results)
-    marks = [_mark(result) for _, result in pairs]
+    marks = [mark_of(result) for _, result in pairs]
     steps = tuple(
         step_of(call, result, mark, tools.get(call["name"]))
         for (call, result), mark in zip(pairs, marks, strict=True)
@@ -245,12 +245,13 @@ def turn_of(
         text=text_of(reply),
         steps=steps,
         nested=tuple(_nested(n) for mark in marks for n in mark.get("nested", ())),
-        progress=any("progress" in mark for mark in marks),
+        progress="; ".join(mark["progress"] for mark in marks if "progress" in mark),
         **known,
     )
 
 
-def _mark(result: ToolMessage | None) -> Mapping[str, Any]:
+def mark_of(result: ToolMessage | None) -> Mapping[str, Any]:
+    """What a guard noted of a result."""
     mark = result.response_metadata.get(MARK) if result is not None else None
     return mark if isinstance(mark, Mapping) else {}
 
@@ -282,6 +283,7 @@ def step_of(
         id=call["id"] or "",
         seconds=mark.get("seconds"),
         blocked=bool(mark.get("blocked")),
+        attempts=mark.get("attempts", 1),
         cached=bool(mark.get("cached")),
         changed_state=False if mark.get("cached") else None,
         state=mark.get("state"),

@@ -32,6 +32,7 @@ from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
 from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import GuardEvent, Observer
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import fold
@@ -57,6 +58,10 @@ class LoopGuardState(AgentState[Any]):
     loopguard_remaining: NotRequired[
         Annotated[int, PrivateStateAttr, RemainingStepsManager]
     ]
+
+
+_TAKEN = frozenset({"exit", "remaining", "beside"})
+"""Names whose channel would be one that the guard has for something else."""
 
 
 def _schema(channel: str) -> type[LoopGuardState]:
@@ -105,15 +110,23 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         super().__init__()
-        self.policy = policy or Policy()
+        if name in _TAKEN:
+            raise PolicyError(f"name={name!r} is taken: give another one")
+        self.policy = Policy.checked(policy)
         self.tools = [leave.TOOLS[tool] for tool in self._tools()]
         self._name = name
         self._channel = CHANNEL if name == CHANNEL else f"{CHANNEL}_{name}"
         self.state_schema = _schema(self._channel)
-        self._guard = Guard(policy=self.policy, agent=name, observers=tuple(observers))
+        self._guard = Guard(
+            policy=self.policy,
+            agent=name,
+            observers=tuple(observers),
+            stronger=_names(self.policy),
+            sleep=sleep,
+            asleep=asleep,
+        )
         self._shared = shared
         self._clock = clock
-        self._sleep, self._asleep = sleep, asleep
         self._models = _resolved(self.policy)
 
     @property
@@ -179,7 +192,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Execute a call if it may be, and note how it went."""
-        return drive(self._call(request), lambda run: handler(run.given), self._sleep)
+        return drive(self._call(request), lambda run: handler(run.given))
 
     async def awrap_tool_call(
         self,
@@ -188,7 +201,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     ) -> ToolMessage | Command[Any]:
         """Execute a call if it may be, and note how it went."""
         work = self._call(request)
-        return await adrive(work, lambda run: handler(run.given), self._asleep)
+        return await adrive(work, lambda run: handler(run.given))
 
     def _call(self, request: ToolCallRequest) -> Work[ToolMessage | Command[Any]]:
         return ToolCall(
@@ -228,6 +241,23 @@ def _resolved(policy: Policy) -> dict[str, BaseChatModel]:
     return {name: init_chat_model(name) for name in names}
 
 
+def _thread(info: Any) -> str:
+    """The thread, and the call inside it where the agent is part of another one."""
+    if not info or not info.thread_id:
+        return ""
+    inside = str(info.checkpoint_ns or "").rpartition("|")[0]
+    return f"{info.thread_id}|{inside}" if inside else str(info.thread_id)
+
+
+def _names(policy: Policy) -> tuple[str | None, ...]:
+    models = [r.model for r in policy.ladder.rungs if isinstance(r, Escalate)]
+    return tuple(
+        model if isinstance(model, str) else model_name(model)
+        for model in models
+        if model is not None
+    )
+
+
 def _scene(request: ModelRequest[Any]) -> Scene:
     runtime = request.runtime
     info = getattr(runtime, "execution_info", None)
@@ -237,7 +267,7 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         seen=request.messages,
         tools=tools,
         model=model_name(request.model),
-        thread=(info and info.thread_id) or "",
+        thread=_thread(info),
         resumable=resumable(),
         remaining=read(request.state, "loopguard_remaining"),
         step=get_config().get("metadata", {}).get("langgraph_step"),

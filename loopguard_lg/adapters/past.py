@@ -7,7 +7,9 @@ middleware turned into a result, and a process that died half-way all count once
 What an adapter keeps for itself in `memory["host"]`:
 
     {"open": the reply whose calls are under way, "word": id of the newest human word,
-     "thread": what events are reported under, "first": id of the first message in view,
+     "priced": prices were asked for, "began": when the run began,
+     "thread": what events are reported under,
+     "first": id of the first message in view,
      "good": [[turn, message id], ...],
      "hidden": [[after id, up to id, text], ...], "asked": questions so far,
      "untidy": not every call has its result in its place,
@@ -30,6 +32,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
+from loopguard_lg.adapters.leave import choice_of, offers_leave
 from loopguard_lg.adapters.messages import (
     newest_reply,
     newest_word,
@@ -45,7 +48,7 @@ from loopguard_lg.memory import Memory
 from loopguard_lg.steps import Compaction, Event, Human, Tokens, Turn
 
 _GOOD = 6
-_HIDDEN = 3
+_HIDDEN = 12
 _NOTE_BYTES = 1_000
 
 
@@ -105,7 +108,7 @@ def unpacked(opened: Mapping[str, Any]) -> dict[str, Any]:
     if counts:
         sent, received, cached, guessed = counts
         tokens = Tokens(input=sent, output=received, cached=cached, estimated=guessed)
-    known = {key: opened.get(key) for key in ("model", "cost", "seconds")}
+    known = {key: opened.get(key) for key in ("model", "cost", "seconds", "t")}
     return {**known, "tokens": tokens}
 
 
@@ -176,13 +179,20 @@ def since(
         closed, facts = _closed(host["open"], scene, agent)
         events += closed
         noted |= facts
-    if host.get("first") not in (None, noted["first"]):
+    if _cut(scene, host.get("first")):
         events.append(Compaction(agent=agent))
     if word is not None and fresh:
         events.append(Human(text=text_of(word)))
         noted |= {"word": word.id, "exit": None, "vain": False}
     noted["thread"] = scene.thread or noted.get("word") or host.get("thread")
     return events, noted
+
+
+def _cut(scene: Scene, before: Any) -> bool:
+    """Whether what was the first message is gone from what the model is shown."""
+    if before in (None, first(scene)):
+        return False
+    return all(message.id != before for message in scene.seen)
 
 
 def _closed(
@@ -192,7 +202,7 @@ def _closed(
     if reply is None:
         return [Turn(agent=agent, **unpacked(opened))], {"untidy": True}
     pairs = pair(reply, results)
-    noted = _left(pairs)
+    noted = _left(pairs, scene.tools)
     if reply.invalid_tool_calls or [result for _, result in pairs] != results:
         noted["untidy"] = True
     events: list[Event] = []
@@ -201,9 +211,10 @@ def _closed(
         events.append(turn_of(reply, results, scene.tools, agent=agent, **known))
     for call, result in pairs:
         if call["name"] == "ask_user" and _worked(result):
-            text = text_of(result)
-            events.append(Human(text=text, answer=not text.startswith("raise_budget")))
-            if opened.get("ask") and text.startswith("stop"):
+            choice = choice_of(result)
+            goes_on = opened.get("ask") != "budget" or choice == "stop"
+            events.append(Human(text=text_of(result), answer=goes_on))
+            if opened.get("ask") and choice == "stop":
                 noted["exit"] = "a person said to stop"
     if opened.get("ask") and not events:
         noted["vain"] = True
@@ -214,7 +225,11 @@ def _worked(result: ToolMessage | None) -> TypeGuard[ToolMessage]:
     return result is not None and result.status != "error"
 
 
-def _left(pairs: Sequence[tuple[Any, ToolMessage | None]]) -> dict[str, Any]:
+def _left(
+    pairs: Sequence[tuple[Any, ToolMessage | None]], tools: Mapping[str, BaseTool]
+) -> dict[str, Any]:
+    if not offers_leave(tools):
+        return {}
     for call, result in pairs:
         if call["name"] == "give_up" and _worked(result):
             reason = str(call["args"].get("reason") or "the agent gave up")
@@ -242,12 +257,17 @@ def ahead(
     return left[:place]
 
 
-def marked_good(memory: Memory, i: int, messages: Sequence[BaseMessage]) -> Memory:
-    """The memory with the newest message as a point to come back to."""
+def marked_good(
+    memory: Memory, i: int, messages: Sequence[BaseMessage], *, word: bool = False
+) -> Memory:
+    """The memory with the newest message as a point to come back to.
+
+    Nothing goes back beyond a person's word: an answer would be out of view.
+    """
     if not messages or messages[-1].id is None:
         return memory
-    good = [*memory["host"].get("good", []), [i, messages[-1].id]]
-    return with_host(memory, good=good[-_GOOD:])
+    older = [] if word else memory["host"].get("good", [])
+    return with_host(memory, good=[*older, [i, messages[-1].id]][-_GOOD:])
 
 
 def hidden_of(host: Mapping[str, Any]) -> list[Any]:
@@ -264,11 +284,11 @@ def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory,
     The newest good point before the loop's onset is taken; points after that are
     forgotten.
     """
-    good = [
-        point for point in memory["host"].get("good", []) if point[0] < finding.onset
-    ]
+    points = memory["host"].get("good", [])
+    onset = memory["ladder"].get("onset", finding.onset)
+    good = [point for point in points if point[0] < onset] or points[:1]
     start = good[-1][1] if good else memory["host"].get("word")
     text = prompts.rollback(finding, memory["pad"], list(scene.tools), _NOTE_BYTES)
-    older = [[a, b, prompts.left_out()] for a, b, _ in hidden_of(memory["host"])]
+    older = [[a, b, ""] for a, b, _ in hidden_of(memory["host"])]
     hidden = [*older, [start, scene.messages[-1].id, text]]
     return with_host(memory, good=good, hidden=hidden[-_HIDDEN:]), text

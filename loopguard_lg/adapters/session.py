@@ -8,7 +8,9 @@ through the memory, which the host writes back to its channel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +18,9 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
-from loopguard_lg.adapters import acting, exits, past
+from loopguard_lg.adapters import exits, past
+from loopguard_lg.adapters.acting import Acts, Ask
+from loopguard_lg.adapters.leave import offers_leave
 from loopguard_lg.adapters.messages import (
     defaults,
     estimated,
@@ -46,11 +50,19 @@ class Guard:
         policy: The settings.
         agent: Who acts, for events and recordings.
         observers: Who is told.
+        stronger: Names of the models of the ladder, for their prices.
+        wall: Seconds since some fixed day, for the time between two turns.
+        sleep: Lets seconds pass.
+        asleep: The same on an event loop.
     """
 
     policy: Policy
     agent: str = ""
     observers: tuple[hooks.Observer, ...] = ()
+    stronger: tuple[str | None, ...] = ()
+    sleep: Callable[[float], Any] = time.sleep
+    asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
+    wall: Callable[[], float] = time.time
 
     @property
     def switches(self) -> bool:
@@ -69,12 +81,13 @@ class Guard:
             PolicyError: A budget in dollars can't be kept, as the model has no price.
         """
         before = memories.load(data)
-        self._check_price(scene)
-        try:
-            return self._plan(before, scene)
-        except Exception:  # a broken memory costs what was remembered, not the run
-            hooks.logger.exception("loopguard: the memory is broken, starting afresh")
-            return self._plan(memories.afresh(before), scene)
+        self._check_price(scene, before)
+        for start in (before, memories.afresh(before)):
+            try:
+                return self._plan(start, scene)
+            except Exception:  # a fault costs what was remembered, not the run
+                hooks.logger.exception("loopguard: a turn can't be judged")
+        return Plan(before=before, memory=memories.afresh(before), verdict=Verdict())
 
     def _plan(self, before: Memory, scene: Scene) -> Plan:
         verdict, memory = self._catch_up(before, scene)
@@ -99,7 +112,7 @@ class Guard:
         reply, results = newest_reply(result)
         if reply is None:
             return plan.memory
-        known = self._measured(reply, scene, seconds)
+        known = self._measured(reply, scene, seconds) | {"t": self._t(plan.memory)}
         if all(found is not None for _, found in pair(reply, results)):
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
             thread = past.thread_of(plan.memory["host"])
@@ -135,7 +148,7 @@ class Guard:
             return None  # the guard itself asks
         ahead = past.ahead(messages, call, place)
         opened = memory["host"].get("open") or {}
-        if _is_early(call, reply, memory):
+        if offers_leave(tools) and _is_early(call, reply, memory):
             return refused(call, prompts.nothing_tried(), "early")
         refusal = engine.admit(
             self.policy,
@@ -147,10 +160,8 @@ class Guard:
             spend=opened.get("spend"),
         )
         if refusal is None:
-            acts = memory["host"].get("acts")
-            return acting.recalled(
-                self.policy, acts, call, ahead, messages, tools or {}
-            )
+            ask = self.ask(data, call, messages, tools or {})
+            return self.acts.answered(ask, ahead)
         if refusal.exceeded is not None:
             text, why = prompts.refused(call["name"], str(refusal.exceeded)), "budget"
         else:
@@ -160,24 +171,26 @@ class Guard:
         self._tell("blocked", thread, None, Verdict(), text)
         return refused(call, text, why)
 
-    def prepared(
-        self, data: Any, call: Mapping[str, Any], tools: Mapping[str, BaseTool]
-    ) -> Mapping[str, Any]:
-        """The call as it is to be executed: with its idempotency key."""
-        if self.policy.observe_only:
-            return call
-        host = memories.load(data)["host"]
-        return acting.keyed(self.policy, host, call, tools)
+    @property
+    def acts(self) -> Acts:
+        """What it does beside stopping."""
+        return Acts(policy=self.policy, sleep=self.sleep, asleep=self.asleep)
 
-    def after_tool(
+    def ask(
         self,
-        result: ToolMessage,
+        data: Any,
         call: Mapping[str, Any],
         messages: Sequence[BaseMessage],
         tools: Mapping[str, BaseTool],
-    ) -> ToolMessage:
-        """The result of a call as the model is to have it; see `acting.advised`."""
-        return acting.advised(self.policy, result, call, messages, tools)
+    ) -> Ask:
+        """A call, and what is known of it, for `acts`."""
+        return Ask(
+            call=call,
+            host=memories.load(data)["host"],
+            messages=messages,
+            tools=tools,
+            left=self.seconds_left(data),
+        )
 
     def seconds_left(self, data: Any) -> float | None:
         """Active seconds left before a call has to be cut; `None` for no limit."""
@@ -194,20 +207,21 @@ class Guard:
         ]
         return max(0.0, min(left)) if left else None
 
-    def _check_price(self, scene: Scene) -> None:
-        if scene.named_later or self.policy.observe_only:
+    def _check_price(self, scene: Scene, memory: Memory) -> None:
+        """Refuse at the start of a thread; what is met later is counted as free."""
+        if scene.named_later or self.policy.observe_only or _priced(memory):
             return
         for budget in self.policy.budgets:
             if budget.usd is None or budget.unknown_price == "ignore":
                 continue
-            name = scene.model
-            if name in self.policy.prices or (name and prices.listed(name)):
-                continue
-            raise PolicyError(
-                f"budget.usd={budget.usd!r} can't be kept: no price is known for the "
-                f"model {name!r}. Give one in Policy(prices={{...}}), or set "
-                "unknown_price='ignore' to count such calls as free"
-            )
+            for name in (scene.model, *self.stronger):
+                if name in self.policy.prices or (name and prices.listed(name)):
+                    continue
+                raise PolicyError(
+                    f"budget.usd={budget.usd!r} can't be kept: no price is known for "
+                    f"the model {name!r}. Give one in Policy(prices={{...}}), or set "
+                    "unknown_price='ignore' to count such calls as free"
+                )
 
     def _measured(
         self, reply: AIMessage, scene: Scene, seconds: float
@@ -219,6 +233,12 @@ class Guard:
         own = self.policy.prices
         cost = prices.cost(model, tokens, own) or prices.cost(scene.model, tokens, own)
         return {"model": model, "tokens": tokens, "cost": cost, "seconds": seconds}
+
+    def _t(self, memory: Memory) -> float | None:
+        """Seconds since the run began, waiting included."""
+        began = memory["host"].get("began")
+        known = isinstance(began, int | float)
+        return round(max(0.0, self.wall() - began), 3) if known else None
 
     def _feed(
         self, memory: Memory, event: Event, thread: str
@@ -265,12 +285,16 @@ class Guard:
             if seen.action != "continue" or not isinstance(event, Compaction):
                 verdict = seen  # a compaction answers no finding
             warned = () if _starts_afresh(event) else (*warned, *seen.warnings)
-            if seen.good or isinstance(event, Human):
-                memory = past.marked_good(memory, seen.i, scene.messages)
+            word = isinstance(event, Human)
+            if seen.good or word:
+                memory = past.marked_good(memory, seen.i, scene.messages, word=word)
+        noted["priced"] = _priced(memory) or not scene.named_later
+        if "began" not in memory["host"] or any(map(_starts_afresh, events)):
+            noted["began"] = self.wall()
         if noted.get("vain"):  # nobody was asked: the exit is still to be made
             verdict = engine.standing(self.policy, memory, due=True)
         verdict = replace(verdict, warnings=warned)
-        noted["acts"] = acting.noted(self.policy, memory["host"], scene, noted, events)
+        noted["acts"] = self.acts.noted(memory["host"], scene, noted, events)
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
         return self._charged(verdict, memory, scene)
 
@@ -316,11 +340,12 @@ class Guard:
         end = self.policy.ladder.rungs[-1]
         host: dict[str, Any] = {"open": None, "exit": None}
         able = scene.resumable and not memory["host"].get("vain")
-        asks = isinstance(end, AskUser) and able
+        over = verdict.exceeded is not None and verdict.exceeded.scope == "thread"
+        asks = isinstance(end, AskUser) and able and not over
         if asks and reason in ("loop", "budget"):
             number = memory["host"].get("asked", 0) + 1
             final = exits.question(report, number)
-            host |= {"open": {"id": None, "ask": True}, "asked": number}
+            host |= {"open": {"id": None, "ask": reason}, "asked": number}
             self._tell("asked", thread, None, verdict, report["detail"])
         else:
             final = exits.final(report)
@@ -380,6 +405,10 @@ def _is_early(call: Mapping[str, Any], reply: AIMessage | None, memory: Memory) 
     alone = reply is not None and len(reply.tool_calls) == 1
     tried = memory["used"]["run"].get("steps")
     return call["name"] == "give_up" and alone and not tried
+
+
+def _priced(memory: Memory) -> bool:
+    return bool(memory["host"].get("priced"))
 
 
 def _starts_afresh(event: Event) -> bool:

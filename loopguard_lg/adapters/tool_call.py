@@ -16,10 +16,12 @@ from langgraph.types import Command
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters import leave
+from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run, Work
 from loopguard_lg.adapters.ledger import ledger
-from loopguard_lg.adapters.messages import with_mark
+from loopguard_lg.adapters.messages import step_of, with_mark
 from loopguard_lg.adapters.session import Guard
+from loopguard_lg.steps import Step
 
 Result: TypeAlias = ToolMessage | Command[Any]
 
@@ -47,13 +49,35 @@ class ToolCall:
             return answer
         with ledger(self.guard.policy.prices) as entry:
             started = self.clock()
-            left = self.guard.seconds_left(self._memory)
+            mark: dict[str, Any] = {}
             try:
-                result: Result = yield Run(self._prepared(), left)
+                result: Result = yield from self._executed(started, mark)
             except Exception as error:
                 result = self._raised(error)
-            mark = {"seconds": self.clock() - started, **entry.mark()}
+            mark |= {"seconds": self.clock() - started, **entry.mark()}
             return self._finished(result, mark)
+
+    def _executed(self, started: float, mark: dict[str, Any]) -> Work[Result]:
+        acts, ask = self.guard.acts, self._ask
+        request = self._prepared(acts.prepared(ask))
+        return acts.executed(
+            ask,
+            lambda left: Run(request, left),
+            self._step,
+            lambda: self.clock() - started,
+            mark,
+        )
+
+    def _step(self, result: Result) -> Step | None:
+        """How a try went, as far as its result tells."""
+        if not isinstance(result, ToolMessage):
+            return None
+        return step_of(self.request.tool_call, result, {}, self.request.tool)
+
+    @property
+    def _ask(self) -> Ask:
+        call = self.request.tool_call
+        return self.guard.ask(self._memory, call, self._messages, self._tools)
 
     @property
     def _memory(self) -> Any:
@@ -77,16 +101,15 @@ class ToolCall:
             return None
         return leave.asked(call, past, resumable=resumable())
 
-    def _prepared(self) -> ToolCallRequest:
-        call = self.request.tool_call
-        ready = self.guard.prepared(self._memory, call, self._tools)
-        if ready is call:
+    def _prepared(self, call: Mapping[str, Any]) -> ToolCallRequest:
+        if call is self.request.tool_call:
             return self.request
-        return self.request.override(tool_call=cast(messages.ToolCall, ready))
+        return self.request.override(tool_call=cast(messages.ToolCall, call))
 
     def _raised(self, error: Exception) -> ToolMessage:
         cut = isinstance(error, CutOffError)
-        passes = self.guard.policy.tool_errors == "raise" and not cut
+        policy = self.guard.policy
+        passes = (policy.tool_errors == "raise" or policy.observe_only) and not cut
         if passes or isinstance(error, GraphBubbleUp):
             raise error
         call = self.request.tool_call
@@ -119,9 +142,7 @@ class ToolCall:
         return replace(result, update={**update, "messages": noted})
 
     def _noted(self, message: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
-        call, past, tools = self.request.tool_call, self._messages, self._tools
-        advised = self.guard.after_tool(message, call, past, tools)
-        return with_mark(advised, mark)
+        return with_mark(self.guard.acts.advised(self._ask, message), mark)
 
 
 def resumable() -> bool:

@@ -34,7 +34,7 @@ def without(
         kept = [
             m for m in out[first:last] if not isinstance(m, AIMessage | ToolMessage)
         ]
-        out[first:last] = [*kept, note(text)]
+        out[first:last] = [*kept, note(text or prompts.left_out())]
     return out
 
 

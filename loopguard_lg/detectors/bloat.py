@@ -8,6 +8,7 @@ from typing import ClassVar
 from loopguard_lg.detectors.base import fence, report, require
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, COMPACTION, History
+from loopguard_lg.progress import MUCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +61,13 @@ class Bloat:
         )
 
     def _thrash(self, history: History) -> Finding | None:
-        """Compactions right after each other."""
+        """Compactions right after each other, with nothing learned between."""
         turns = history.turns
         start = fence(history)
         found: list[int] = []
         between = 0
         for k in range(len(turns.i) - 1, -1, -1):
-            if turns.i[k] <= start or between > 1:
+            if turns.i[k] <= start or between > 1 or turns.gain[k] == MUCH:
                 break
             if turns.kind[k] == COMPACTION:
                 found.insert(0, turns.i[k])

@@ -165,21 +165,22 @@ def test_a_signal_that_fails_is_no_progress() -> None:
 def test_reported_progress_outweighs_findings(how: str) -> None:
     """A repetition that the app calls progress is none."""
     policy = Policy(progress=[says_yes]) if how == "signal" else PLAIN
-    turn = replace(EMPTY, progress=how == "turn")
+    turn = replace(EMPTY, progress="found it" if how == "turn" else "")
 
     assert set(actions(*[turn] * 6, policy=policy)) == {"continue"}
 
 
 def test_a_turn_of_reported_progress_is_noted_like_others() -> None:
-    """Its writes are remembered and its hand-overs charged."""
+    """Its writes are remembered, its hand-overs charged, and the report is a fact."""
     steps = (
         Step(tool="send_email", args={"to": "me"}, result="sent", changed_state=True),
         Step(tool="transfer_to_billing", result="handed over"),
     )
 
-    _, memory = run(Turn(steps=steps, progress=True))
+    _, memory = run(Turn(steps=steps, progress="half way"))
 
     assert memory["pad"]["writes"] == [['send_email(to="me")', "sent"]]
+    assert memory["pad"]["facts"] == ["half way"]
     assert memory["used"]["run"]["handoffs"] == 1
 
 

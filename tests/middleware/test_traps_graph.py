@@ -86,16 +86,16 @@ def test_the_guard_adds_no_node() -> None:
 
 @pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])
 @pytest.mark.parametrize("tools", [[], TOOLS], ids=["no tools", "tools"])
-def test_an_exit_fills_a_structured_response_that_needs_nothing(
+def test_an_exit_fills_no_structured_response_from_nothing(
     strategy: Any, tools: Any, way: Way
 ) -> None:
-    """Whatever the strategy, the run ends with what the schema allows."""
+    """A schema that is all defaults would say what nobody said."""
     model = ScriptedModel(replies=[call("nothing", n=1)] * 20)
     agent = guarded(model, tools=tools, response_format=strategy(Answer))
 
     state = way(agent, ask(), THREAD)
 
-    assert state["structured_response"] == Answer()
+    assert state.get("structured_response") is None
     assert state["loopguard_exit"]["reason"] == "loop"
 
 

@@ -1,0 +1,43 @@
+"""Tenacity's strategies, asked about calls that are not made by tenacity.
+
+A strategy is any function of a `RetryCallState`. What it may read is filled in:
+`attempt_number`, `outcome`, `idle_for`, `upcoming_sleep` and `seconds_since_start`.
+"""
+
+from __future__ import annotations
+
+from tenacity import Future, RetryCallState, Retrying
+
+
+def state(
+    attempt: int,
+    seconds: float,
+    *,
+    idle: float = 0.0,
+    result: object = None,
+    error: BaseException | None = None,
+) -> RetryCallState:
+    """What a strategy is told.
+
+    Args:
+        attempt: How many tries there were.
+        seconds: How long they took together, pauses included.
+        idle: How long the pauses were.
+        result: What the newest try gave.
+        error: What it raised, if anything.
+    """
+    made = RetryCallState(_NOBODY, None, (), {})
+    made.attempt_number = attempt
+    made.idle_for = idle
+    made.start_time = 0.0
+    made.outcome_timestamp = seconds
+    outcome = Future(attempt)
+    if error is None:
+        outcome.set_result(result)
+    else:
+        outcome.set_exception(error)
+    made.outcome = outcome
+    return made
+
+
+_NOBODY = Retrying()
