@@ -76,8 +76,7 @@ _DENIES = re.compile(
     rb"|none of %(rest)s (?:contain|match|mention|exist|ha(?:s|ve\b))\w*%(rest)s"
     rb"|(?:empty set|couldn't find|not found)%(rest)s"
     rb"|%(rest)s(?: not found|(?:do|does|did)(?:n't| not)"
-    rb" (?:exist|contain|match any)%(rest)s))\W*"
-    % {b"wanted": _WANTED, b"rest": _REST}
+    rb" (?:exist|contain|match any)%(rest)s))\W*" % {b"wanted": _WANTED, b"rest": _REST}
 )
 _HOLLOW = re.compile(
     rb"\{(?=.*(?:\[\]|\{\}))(?:\s*[\"']\w+[\"']: ?(?:\[\]|\{\}|0|null|none|false|\"\")"
