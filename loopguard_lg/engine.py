@@ -198,20 +198,18 @@ def _findings(
         return ()
     for detector in policy.detectors:
         try:
-            finding = _sound(detector.observe(history))
+            finding = detector.observe(history)
+            if finding is not None:
+                found.append(_sound(finding))
         except Exception as error:  # fail open: this detector has no vote
             faults.append(_fault(detector.kind, error))
-            continue
-        if finding is not None:
-            found.append(finding)
     return tuple(found)
 
 
-def _sound(finding: Finding | None) -> Finding | None:
-    """What a detector answered; somebody else's may be odd: then this raises."""
-    if finding is not None:
-        finding.detail.encode("utf-8", "replace")
-        sum(finding.steps) + sum(finding.holds) + finding.again + finding.key
+def _sound(finding: Finding) -> Finding:
+    """What a detector found; somebody else's may be odd: then this raises."""
+    finding.detail.encode("utf-8", "replace")
+    sum(finding.steps) + sum(finding.holds) + finding.again + finding.key
     return finding
 
 
