@@ -95,7 +95,7 @@ def read_code(tool: str, code: str) -> Use:
     if sql:
         reads = sql.group(1).lower() in _SQL_READS
         return Use("read" if reads else "write", silent=not reads)
-    parts = [part for part in map(str.strip, _SEGMENTS.split(code)) if part]
+    parts = [*filter(None, map(str.strip, _SEGMENTS.split(code)))]
     waits = any(part.startswith("sleep ") for part in parts)
     work = [part for part in parts if not part.startswith(_ASIDE)]
     if not work:

@@ -144,8 +144,6 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     on = ladder.at(up)
     if isinstance(on, Reflect):
         told.append(finding.key)
-    older = [old for old in state.get("holds", ()) if old not in finding.holds]
-    holds = [*older, *finding.holds][-_TOLD:]
     return {
         "rung": up,
         "key": finding.key,
@@ -154,11 +152,17 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "at": i,
         "onset": min(finding.onset, state.get("onset", i)) if rung else finding.onset,
         "told": told[-_TOLD:],
-        "holds": [] if isinstance(on, Escalate) else holds,
+        "holds": [] if isinstance(on, Escalate) else _held(state, finding),
         "left": on.turns if isinstance(on, Escalate) else 0,
         "branch": state.get("branch", 0) + isinstance(on, Escalate),
         "count": count,
     }
+
+
+def _held(state: State, finding: Finding) -> list[int]:
+    """The calls that are held, those of the finding last."""
+    older = [old for old in state.get("holds", ()) if old not in finding.holds]
+    return [*older, *finding.holds][-_TOLD:]
 
 
 def _is_fresh(ladder: Ladder, state: State, finding: Finding) -> bool:
