@@ -18,4 +18,4 @@ def test_the_code_of_the_page_runs() -> None:
         exec(block, names)
 
     assert names["off"].advisors == ()
-    assert names["policy"].tools["pay"].idempotency_key == "request_id"
+    assert names["policy"].tools["fetch"].retry is True

@@ -11,7 +11,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.prebuilt import ToolNode
 
 from loopguard_lg import Escalate, GiveUp, Ladder, Policy, ToolPolicy
-from loopguard_lg.acts import receipts, state as acts
+from loopguard_lg.acts import cache, polling, receipts, state as acts
 from loopguard_lg.acts.calls import Made
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.graph import graphs
@@ -301,4 +301,8 @@ def test_what_the_acts_remember_is_bounded() -> None:
         memory = acts.after(memory, [one])
         memory["cache"] = memory.get("cache") or [digest, "0" * 36] * 8
 
+    memory["polls"] = [2**32 - 1, 10_000, 12345.678] * polling.ENTRIES
+
+    assert len(memory["done"]) == 2 * receipts.ENTRIES
+    assert len(memory["cache"]) == 2 * cache.ENTRIES
     assert len(JsonPlusSerializer().dumps_typed(memory)[1]) < 1_000
