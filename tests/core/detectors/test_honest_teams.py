@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from loopguard_lg import Policy, Step, Turn, decide
 
-PARTS = "users orders items stock price shipping".split()
+PARTS = ["users", "orders", "items", "stock", "price", "shipping"]
 
 
 def trips(*turns: Turn) -> bool:
