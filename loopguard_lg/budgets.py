@@ -268,6 +268,24 @@ def exceeded(
     return None
 
 
+def seconds_left(
+    budgets: tuple[Budget, ...],
+    used: Mapping[str, Mapping[str, float]],
+    spend: Mapping[str, float],
+) -> float | None:
+    """Seconds left in the narrowest budget; `spend` comes on top of what is used.
+
+    `None`: no budget limits them.
+    """
+    spent = spend.get("seconds", 0)
+    left = [
+        budget.seconds - used[budget.scope].get("seconds", 0) - spent
+        for budget in budgets
+        if budget.seconds is not None
+    ]
+    return max(0.0, min(left)) if left else None
+
+
 def refuses_call(
     budgets: tuple[Budget, ...],
     used: Mapping[str, Mapping[str, float]],

@@ -184,13 +184,8 @@ class Guard:
         tools: Mapping[str, BaseTool],
     ) -> Ask:
         """A call, and what is known of it, for `acts`."""
-        return Ask(
-            call=call,
-            host=memories.load(data)["host"],
-            messages=messages,
-            tools=tools,
-            left=self.seconds_left(data),
-        )
+        host, left = memories.load(data)["host"], self.seconds_left(data)
+        return Ask(call=call, host=host, messages=messages, tools=tools, left=left)
 
     def seconds_left(self, data: Any) -> float | None:
         """Active seconds left before a call has to be cut; `None` for no limit."""
@@ -198,14 +193,7 @@ class Guard:
             return None
         memory = memories.load(data)
         spend = (memory["host"].get("open") or {}).get("spend", {})
-        left = [
-            budget.seconds
-            - memory["used"][budget.scope].get("seconds", 0)
-            - spend.get("seconds", 0)
-            for budget in self.policy.budgets
-            if budget.seconds is not None
-        ]
-        return max(0.0, min(left)) if left else None
+        return budgets.seconds_left(self.policy.budgets, memory["used"], spend)
 
     def _check_price(self, scene: Scene, memory: Memory) -> None:
         """Refuse at the start of a thread; what is met later is counted as free."""
