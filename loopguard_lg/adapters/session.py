@@ -33,6 +33,7 @@ from loopguard_lg.adapters.messages import (
 )
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.admission import admit
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import AskUser, Escalate, Reflect
@@ -150,7 +151,7 @@ class Guard:
         opened = memory["host"].get("open") or {}
         if offers_leave(tools) and _is_early(call, reply, memory):
             return refused(call, prompts.nothing_tried(), "early")
-        refusal = engine.admit(
+        refusal = admit(
             self.policy,
             memory,
             call["name"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopguard_lg import Budget, Policy, decide
-from loopguard_lg.engine import Refusal, admit
+from loopguard_lg.admission import Refusal, admit
 from loopguard_lg.memory import Memory
 from loopguard_lg.steps import Event, Step, Turn
 
