@@ -28,7 +28,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
@@ -292,3 +292,20 @@ def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory,
     older = [[a, b, ""] for a, b, _ in hidden_of(memory["host"])]
     hidden = [*older, [start, scene.messages[-1].id, text]]
     return with_host(memory, good=good, hidden=hidden[-_HIDDEN:]), text
+
+
+def is_early(call: Mapping[str, Any], reply: AIMessage | None, memory: Memory) -> bool:
+    """Whether the model gives up before anything was tried in this run."""
+    alone = reply is not None and len(reply.tool_calls) == 1
+    tried = memory["used"]["run"].get("steps")
+    return call["name"] == "give_up" and alone and not tried
+
+
+def is_priced(memory: Memory) -> bool:
+    """Whether it is known that the thread's first model has a price."""
+    return bool(memory["host"].get("priced"))
+
+
+def starts_afresh(event: Event) -> bool:
+    """Whether a new run begins with this."""
+    return isinstance(event, Human) and not event.answer

@@ -149,7 +149,7 @@ class Guard:
             return None  # the guard itself asks
         ahead = past.ahead(messages, call, place)
         opened = memory["host"].get("open") or {}
-        if offers_leave(tools) and _is_early(call, reply, memory):
+        if offers_leave(tools) and past.is_early(call, reply, memory):
             return refused(call, prompts.nothing_tried(), "early")
         refusal = admit(
             self.policy,
@@ -198,7 +198,7 @@ class Guard:
 
     def _check_price(self, scene: Scene, memory: Memory) -> None:
         """Refuse at the start of a thread; what is met later is counted as free."""
-        if scene.named_later or self.policy.observe_only or _priced(memory):
+        if scene.named_later or self.policy.observe_only or past.is_priced(memory):
             return
         for budget in self.policy.budgets:
             if budget.usd is None or budget.unknown_price == "ignore":
@@ -273,12 +273,12 @@ class Guard:
             seen, memory = self._feed(memory, event, thread)
             if seen.action != "continue" or not isinstance(event, Compaction):
                 verdict = seen  # a compaction answers no finding
-            warned = () if _starts_afresh(event) else (*warned, *seen.warnings)
+            warned = () if past.starts_afresh(event) else (*warned, *seen.warnings)
             word = isinstance(event, Human)
             if seen.good or word:
                 memory = past.marked_good(memory, seen.i, scene.messages, word=word)
-        noted["priced"] = _priced(memory) or not scene.named_later
-        if "began" not in memory["host"] or any(map(_starts_afresh, events)):
+        noted["priced"] = past.is_priced(memory) or not scene.named_later
+        if "began" not in memory["host"] or any(map(past.starts_afresh, events)):
             noted["began"] = self.wall()
         if noted.get("vain"):  # nobody was asked: the exit is still to be made
             verdict = engine.standing(self.policy, memory, due=True)
@@ -350,35 +350,17 @@ class Guard:
     def _go_on(
         self, before: Memory, memory: Memory, scene: Scene, verdict: Verdict
     ) -> Plan:
-        rung = self.policy.ladder.at(memory["ladder"].get("rung", 0))
         thread = past.thread_of(memory["host"])
-        said = ""
-        if (
-            verdict.action == "reflect"
-            and isinstance(rung, Reflect)
-            and verdict.finding
-        ):
-            said = prompts.reflection(
-                verdict.finding, memory["pad"], list(scene.tools), rung.tokens
-            )
-            self._tell("reflected", thread, None, verdict, said)
-        elif verdict.action == "escalate" and verdict.finding and scene.counted:
-            said = prompts.reflection(
-                verdict.finding, memory["pad"], list(scene.tools), Reflect().tokens
-            )
-            self._tell("escalated", thread, None, verdict, said)
-        elif verdict.action == "escalate" and verdict.finding:
-            memory, text = past.rolled_back(memory, scene, verdict.finding)
-            self._tell("escalated", thread, None, verdict, text)
+        memory, said = self._intervened(memory, scene, verdict, thread)
         if verdict.warnings:
             warning = prompts.budget_warning(verdict.warnings)
             said = f"{said}\n{warning}" if said else warning
             self._tell("budget_warned", thread, None, verdict, warning)
         if verdict.recovered:
             self._tell("recovered", thread, None, verdict)
-        stronger = None
-        if isinstance(rung, Escalate) and memory["ladder"].get("left", 0) > 0:
-            stronger = rung.model
+        rung = self.policy.ladder.at(memory["ladder"].get("rung", 0))
+        climbed = isinstance(rung, Escalate) and memory["ladder"].get("left", 0) > 0
+        stronger = rung.model if climbed and isinstance(rung, Escalate) else None
         if stronger is not None:
             memory = past.with_host(memory, switched=True)
         return Plan(
@@ -389,16 +371,20 @@ class Guard:
             stronger=stronger,
         )
 
-
-def _is_early(call: Mapping[str, Any], reply: AIMessage | None, memory: Memory) -> bool:
-    alone = reply is not None and len(reply.tool_calls) == 1
-    tried = memory["used"]["run"].get("steps")
-    return call["name"] == "give_up" and alone and not tried
-
-
-def _priced(memory: Memory) -> bool:
-    return bool(memory["host"].get("priced"))
-
-
-def _starts_afresh(event: Event) -> bool:
-    return isinstance(event, Human) and not event.answer
+    def _intervened(
+        self, memory: Memory, scene: Scene, verdict: Verdict, thread: str
+    ) -> tuple[Memory, str]:
+        """The memory after a reflection or an escalation, and the note for the end."""
+        finding, action = verdict.finding, verdict.action
+        if finding is None or action not in ("reflect", "escalate"):
+            return memory, ""
+        if action == "escalate" and not scene.counted:
+            memory, text = past.rolled_back(memory, scene, finding)
+            self._tell("escalated", thread, None, verdict, text)
+            return memory, ""
+        rung = self.policy.ladder.at(verdict.rung)
+        tokens = rung.tokens if isinstance(rung, Reflect) else Reflect().tokens
+        text = prompts.reflection(finding, memory["pad"], list(scene.tools), tokens)
+        name: hooks.Name = "reflected" if action == "reflect" else "escalated"
+        self._tell(name, thread, None, verdict, text)
+        return memory, text
