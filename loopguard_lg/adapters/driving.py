@@ -80,7 +80,7 @@ async def adrive(work: Work[T], run: Callable[[Run], Awaitable[Any]]) -> T:
             asked = step()
             try:
                 done = await (
-                    _within(asked, run)
+                    within(asked.seconds, partial(run, asked))
                     if isinstance(asked, Run)
                     else asked.asleep(asked.seconds)
                 )
@@ -93,10 +93,15 @@ async def adrive(work: Work[T], run: Callable[[Run], Awaitable[Any]]) -> T:
         return value
 
 
-async def _within(asked: Run, run: Callable[[Run], Awaitable[Any]]) -> Any:
+async def within(seconds: float | None, run: Callable[[], Awaitable[T]]) -> T:
+    """What `run` gives, if it does in time.
+
+    Raises:
+        CutOffError: The seconds were over first.
+    """
     try:
-        async with asyncio.timeout(asked.seconds) as limit:
-            return await run(asked)
+        async with asyncio.timeout(seconds) as limit:
+            return await run()
     except TimeoutError as error:
         if limit.expired():
             raise CutOffError from error

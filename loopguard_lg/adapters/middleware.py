@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from langchain.agents.middleware import (
@@ -26,7 +27,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from loopguard_lg.adapters import exits, leave
-from loopguard_lg.adapters.driving import Work, adrive, drive
+from loopguard_lg.adapters.driving import CutOffError, Work, adrive, drive, within
 from loopguard_lg.adapters.model_call import ModelCall, is_over, model_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
@@ -176,8 +177,11 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         if turn.plan.final is not None:
             return turn.left()
         started = self._clock()
+        left = self._guard.seconds_left(turn.plan.memory)
         try:
-            response = await handler(turn.request)
+            response = await within(left, partial(handler, turn.request))
+        except CutOffError:
+            return turn.cut(self._clock() - started).left()
         except Exception as error:
             turn = turn.without_stronger(error)
             response = await handler(turn.request)

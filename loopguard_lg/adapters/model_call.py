@@ -82,6 +82,10 @@ class ModelCall:
         logger.warning("loopguard: the stronger model failed: %s", error)
         return self.planned(self.plan.without_stronger())
 
+    def cut(self, seconds: float) -> ModelCall:
+        """The same turn where the model did not answer in time."""
+        return self.planned(self.guard.cut_off(self.plan, self.scene, seconds))
+
     def left(self) -> ExtendedModelResponse[Any]:
         """The reply that ends the run, or asks a person, without a model call."""
         plan = self.plan

@@ -123,6 +123,16 @@ class Guard:
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         return past.with_host(plan.memory, open=opened)
 
+    def cut_off(self, plan: Plan, scene: Scene, seconds: float) -> Plan:
+        """The plan where the model was cut off after `seconds`: the run leaves."""
+        spend: budgets.Used = {"seconds": seconds, "model_calls": 1}
+        used = {s: budgets.add(u, spend) for s, u in plan.memory["used"].items()}
+        out = budgets.exceeded(self.policy.budgets, used)
+        verdict = replace(plan.verdict, action="exit", exceeded=out)
+        memory = {**plan.memory, "used": used}
+        detail = str(out) if out else prompts.cut_off()
+        return self._exit(plan.before, memory, scene, verdict, "budget", detail)
+
     def before_tool(
         self,
         data: Any,

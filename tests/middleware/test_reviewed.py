@@ -206,3 +206,21 @@ def test_an_own_give_up_of_the_app_is_the_apps() -> None:
 
     assert executed == ["7"]
     assert last(state).text == "next"
+
+
+async def test_a_hung_model_is_cut() -> None:
+    """On an event loop a model that never answers ends the run, with a report."""
+    import asyncio
+
+    from langchain.agents.middleware import wrap_model_call
+
+    @wrap_model_call
+    async def hung(request: Any, handler: Any) -> Any:
+        await asyncio.Event().wait()
+
+    policy = Policy(budget=Budget(seconds=0.05))
+    agent = guarded(ScriptedModel(), policy, middleware=[hung])
+
+    state = await asyncio.wait_for(agent.ainvoke(ask(), THREAD), 20)
+
+    assert state["loopguard_exit"]["budget"] == "seconds"
