@@ -34,14 +34,20 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_NOISE = words(
-    "request_id requestid trace_id traceid span_id call_id tool_call_id toolcallid"
-    " correlation_id nonce thought thoughts reasoning rationale"
-    " explanation toolsummary toolaction security_risk"
-)
+_NOISE = words("thought thoughts reasoning toolsummary toolaction security_risk")
 """Arguments that say nothing about what the call does, beside others that do."""
 
-_ASIDE = words("description summary comment reason purpose title label")
+_TRACED = words(
+    "request_id requestid trace_id traceid span_id call_id tool_call_id toolcallid"
+    " correlation_id nonce"
+)
+"""Arguments that are noise where they look drawn at random; `7` may be the object."""
+
+_DRAWN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w-]{12,}\Z")
+
+_ASIDE = words(
+    "description summary comment reason purpose title label rationale explanation"
+)
 """Free text beside one of `_SUBJECT`: an annotation of the call, not its content."""
 
 _SUBJECT = words("command cmd code path file_path query url sql script")
@@ -96,13 +102,19 @@ def canonical(
     alone = len(args) == 1
     for key in args if alone else sorted(args, key=str):
         name = str(key)
-        if name in volatile or not alone and name.lower() in _NOISE:
+        if name in volatile or not alone and _is_noise(name.lower(), args[key]):
             continue
         _argument(name, args[key], parts)
     text = "".join(parts)
     if len(text) >= TEXT_LIMIT and _CLIPPED in text:
         text += exact or _exact(args)
     return _encode(text)
+
+
+def _is_noise(name: str, value: Any) -> bool:
+    if name in _TRACED:
+        return isinstance(value, str) and _DRAWN.match(value) is not None
+    return name in _NOISE
 
 
 def _argument(name: str, value: Any, parts: list[str]) -> None:
@@ -221,7 +233,8 @@ def near_digest(data: bytes) -> int:
     """
     data = _fold(data)
     if len(data) <= _SHORT:
-        data = _anonymous(data, _hints(data))
+        # a file that a call names is what it is about, unless the name was drawn
+        data = _anonymous(data, _hints(data), _DRAWN_TMP)
     return short(data.translate(_LOOSE, _PUNCTUATION))
 
 
@@ -248,23 +261,25 @@ _CLOCK = re.compile(
 """Times of day. A date keeps its day, which is data more often than not."""
 
 _TMP = re.compile(rb"/tmp/[\w.+-]+")
+_DRAWN_TMP = re.compile(rb"/tmp/(?:tmp\w{6,}|pytest-of-[\w-]{1,40}/pytest-\d+)")
 _TOOK = re.compile(rb"\d[\d.]*+ ?m?s(?:ec|ecs|econds?)?(?![0-9A-Za-z])")
 _COUNTED = re.compile(rb"\b(?:pid|[Aa]ttempts?)[ =:#]{1,3}\d+")
 
 
-def _anonymous(data: bytes, hints: bytes) -> bytes:
+def _anonymous(data: bytes, hints: bytes, tmp: re.Pattern[bytes] = _TMP) -> bytes:
     """`data` with times, random ids and temp paths masked.
 
     Args:
         data: Any text.
         hints: The same with all digits as `0` and no blanks: cheap searches in it show
             first whether a regular expression could match at all.
+        tmp: Which paths are temporary.
     """
     if b"hhhhhhh" in data.translate(_HEX):
         data = _ID.sub(b"<id>", data)
     if b":" in hints and hints.rfind(b"0:00") >= 0:
         data = _CLOCK.sub(b"<time>", data)
-    return _TMP.sub(b"<tmp>", data) if data.rfind(b"/tmp/") >= 0 else data
+    return tmp.sub(b"<tmp>", data) if data.rfind(b"/tmp/") >= 0 else data
 
 
 # A search looks for the last byte of what it is for, one from the right for the first:

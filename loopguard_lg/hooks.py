@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from loopguard_lg.engine import Verdict
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.steps import Event
 
 logger = logging.getLogger("loopguard_lg")
@@ -57,6 +58,19 @@ class Observer(Protocol):
 
     def __call__(self, event: GuardEvent, /) -> object:
         """Take note of `event`; its answer is ignored."""
+
+
+def checked(observers: Iterable[Observer] | Observer) -> tuple[Observer, ...]:
+    """The observers as a tuple; one may stand alone.
+
+    Raises:
+        PolicyError: One of them can't be called.
+    """
+    found = (observers,) if callable(observers) else tuple(observers)
+    for at, observer in enumerate(found):
+        if not callable(observer):
+            raise PolicyError(f"observers[{at}]={observer!r}: give a callable")
+    return found
 
 
 def notify(observers: Iterable[Observer], event: GuardEvent) -> None:

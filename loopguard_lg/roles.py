@@ -94,6 +94,19 @@ def name_role(tool: str) -> tuple[Role, bool]:
     return _verb_role(parts), not _GESTURES.isdisjoint(parts[:3])
 
 
+_DOUBTFUL = frozenset(("open", "select", "load", "extract", "download", "check", "or"))
+
+
+def may_write(tool: str) -> bool:
+    """Whether a name leaves room for a change, though it may begin with reading:
+    `find_and_replace`, `get_or_create`, `open_ticket`.
+    """
+    named = [word.lower() for word in _SPLIT.findall(tool)]
+    return not _DOUBTFUL.isdisjoint(named) or any(
+        _VERBS.get(word) == "write" for word in named
+    )
+
+
 def _verb_role(parts: list[str]) -> Role:
     """The role of the first telling word; `get_pipeline` and `job_status` are polls."""
     for position, word in enumerate(parts):

@@ -179,9 +179,9 @@ def ruled_out(pad: Pad, digest: int) -> Pad:
     call, times, outcome = rest.pop(name(digest), ("", 0, ""))
     if not call:
         return pad
-    return add(
-        {**pad, "tried": rest}, "ruled", call, f"{times}x: {outcome or 'nothing'}"
-    )
+    older = [entry for entry in pad.get("ruled", []) if entry[0] != call]
+    kept = {**pad, "tried": rest, "ruled": older}
+    return add(kept, "ruled", call, f"{times}x: {outcome or 'nothing'}")
 
 
 def add(pad: Pad, part: str, *texts: str) -> Pad:

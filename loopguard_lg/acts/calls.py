@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loopguard_lg.acts.advisors import result_of
-from loopguard_lg.digests import call_digest, short
-from loopguard_lg.roles import read_use
+from loopguard_lg.digests import args_hash, call_digest, short
+from loopguard_lg.roles import may_write, read_use
 from loopguard_lg.steps import Role, Step
 from loopguard_lg.tools import ToolPolicy
 
@@ -29,6 +30,7 @@ class Made:
         pending: It said that something is still going on.
         waited: Seconds that the guard let pass before it.
         message: Id of the message with the result.
+        doubtful: It may write, by its name, and nobody says that it does not.
     """
 
     policy: ToolPolicy
@@ -41,22 +43,45 @@ class Made:
     waited: float = 0.0
     message: str = ""
 
+    doubtful: bool = False
+
     @property
     def touches(self) -> bool:
         """Whether it may have changed what another call reads."""
-        return self.role not in _HARMLESS
+        return self.role not in _HARMLESS or self.doubtful
 
 
 def planned(step: Step, tools: Mapping[str, ToolPolicy]) -> Made:
     """A call that has not been made yet."""
     policy = tools.get(step.tool, _DEFAULT)
     use = read_use(step, policy.role)
+    declared = policy.role or step.role or policy.cache
     return Made(
         policy=policy,
-        digest=call_digest(step.tool, step.args, tools) & 0xFFFFFFFF,
-        role="read" if policy.cache and use.role == "other" else use.role,
+        digest=_digest(step, policy, tools),
+        role=_role(policy, use.role),
+        doubtful=not declared and may_write(step.tool),
         place=short(use.path.encode("utf-8", "surrogatepass")) if use.path else 0,
     )
+
+
+def _role(policy: ToolPolicy, role: Role) -> Role:
+    """What a call is for, where the settings say more than its name."""
+    if policy.once and policy.role is None and role in ("read", "poll", "other"):
+        return "write"
+    return "read" if policy.cache and role == "other" else role
+
+
+def _digest(step: Step, policy: ToolPolicy, tools: Mapping[str, ToolPolicy]) -> int:
+    """Which calls are one: to the letter where an answer is given in place of it."""
+    if not policy.once and not policy.cache:
+        return call_digest(step.tool, step.args, tools) & 0xFFFFFFFF
+    args = {k: v for k, v in step.args.items() if k not in policy.volatile}
+    try:
+        text = json.dumps(args, sort_keys=True, default=str)
+    except (TypeError, ValueError, RecursionError):  # odd keys, a cycle
+        text = args_hash(args)
+    return short(f"{step.tool} {text}".encode("utf-8", "surrogatepass"))
 
 
 def made(
@@ -70,6 +95,7 @@ def made(
         digest=before.digest,
         role=before.role,
         place=before.place,
+        doubtful=before.doubtful,
         executed=not step.blocked and not step.cached,
         worked=not outcome.failed,
         pending=outcome.pending,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tenacity import wait_exponential
 
 from loopguard_lg.acts.calls import Made
-from loopguard_lg.acts.strategies import state
+from loopguard_lg.acts.strategies import asked, state
 
 ENTRIES = 4
 """Polls that are remembered, the newest."""
@@ -58,7 +58,8 @@ def pause(polls: Polls, call: Made) -> float:
     if call.role != "poll" or not made:
         return 0.0
     wait = call.policy.wait or GENTLE
-    return max(0.0, wait(state(int(made), waited, idle=waited)))
+    now = state(int(made), waited, idle=waited)
+    return max(0.0, float(asked(wait, now, 0.0)))
 
 
 def is_over(polls: Polls, call: Made) -> bool:
@@ -66,4 +67,4 @@ def is_over(polls: Polls, call: Made) -> bool:
     made, waited = _entries(polls).get(call.digest, (0, 0))
     if call.role != "poll" or not made or call.policy.stop is None:
         return False
-    return bool(call.policy.stop(state(int(made), waited, idle=waited)))
+    return bool(asked(call.policy.stop, state(int(made), waited, idle=waited), False))

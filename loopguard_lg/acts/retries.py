@@ -9,7 +9,7 @@ from tenacity import RetryCallState, stop_after_attempt, wait_exponential
 
 from loopguard_lg.acts.advisors import result_of
 from loopguard_lg.acts.calls import Made
-from loopguard_lg.acts.strategies import state
+from loopguard_lg.acts.strategies import asked, state
 from loopguard_lg.steps import Step
 
 STOP = stop_after_attempt(3)
@@ -58,13 +58,13 @@ def pause(
     policy = call.policy
     now = state(attempt, seconds, idle=idle, result=step, error=error)
     again = policy.retry if callable(policy.retry) else is_transient
-    if not again(now):
+    if not asked(again, now, False):
         return None
     polls = call.role == "poll"  # there, wait and stop are about the polls
     wait, stop = (WAIT, STOP) if polls else (policy.wait or WAIT, policy.stop or STOP)
-    now.upcoming_sleep = pause = max(0.0, float(wait(now)))
+    now.upcoming_sleep = pause = max(0.0, float(asked(wait, now, 0.0)))
     out = left is not None and pause >= left
-    return None if out or stop(now) else pause
+    return None if out or asked(stop, now, True) else pause
 
 
 _PASSING = (408, 425, 429)

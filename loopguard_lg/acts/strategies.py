@@ -6,7 +6,13 @@ A strategy is any function of a `RetryCallState`. What it may read is filled in:
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
 from tenacity import Future, RetryCallState, Retrying
+
+T = TypeVar("T")
 
 
 def state(
@@ -41,3 +47,13 @@ def state(
 
 
 _NOBODY = Retrying()
+logger = logging.getLogger("loopguard_lg")
+
+
+def asked(strategy: Callable[[RetryCallState], T], now: RetryCallState, other: T) -> T:
+    """What a strategy of the user's says, and `other` where it fails."""
+    try:
+        return strategy(now)
+    except Exception:
+        logger.exception("a strategy failed and was left out")
+        return other

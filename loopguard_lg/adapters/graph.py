@@ -40,7 +40,7 @@ from loopguard_lg.adapters.graph_stronger import stronger_node
 from loopguard_lg.adapters.graph_tools import ToolsNode
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.errors import PolicyError
-from loopguard_lg.hooks import Observer
+from loopguard_lg.hooks import Observer, checked
 from loopguard_lg.policy import Policy
 
 __all__ = ["coverage", "guard_graph"]
@@ -56,7 +56,7 @@ def guard_graph(
     tools: str | Sequence[str],
     stronger: Any = None,
     messages_key: str = "messages",
-    observers: Sequence[Observer] = (),
+    observers: Sequence[Observer] | Observer = (),
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], Any] = time.sleep,
     asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
@@ -94,7 +94,7 @@ def guard_graph(
     guard = Guard(
         policy=policy,
         agent=model,
-        observers=tuple(observers),
+        observers=checked(observers),
         sleep=sleep,
         asleep=asleep,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -64,10 +65,8 @@ def asked(
             "report": report,
         }
     )
-    choice = answer.get("choice") if isinstance(answer, Mapping) else answer
     result = _result(call, answer_text(answer))
-    known = isinstance(choice, str) and choice in _ALL
-    result.response_metadata[MARK] = {"choice": choice if known else None}
+    result.response_metadata[MARK] = {"choice": _chosen(answer)}
     return result
 
 
@@ -89,9 +88,19 @@ def choice_of(result: ToolMessage) -> str | None:
     return choice if isinstance(choice, str) else None
 
 
-def answer_text(answer: Any) -> str:
-    """A person's answer as text, whatever shape it came in."""
+def _chosen(answer: Any) -> str | None:
+    """The choice in an answer: `stop`, `{"choice": "stop"}` or `{"type": "stop"}`."""
+    found = answer
     if isinstance(answer, Mapping):
-        parts = (answer.get("choice"), answer.get("text"))
-        return ": ".join(str(part) for part in parts if part)
-    return str(answer)
+        found = answer.get("choice", answer.get("type"))
+    word = found.strip().lower() if isinstance(found, str) else ""
+    return word if word in _ALL else None
+
+
+def answer_text(answer: Any) -> str:
+    """A person's answer as text, whatever shape it came in; nothing of it is lost."""
+    if not isinstance(answer, Mapping):
+        return str(answer)
+    parts = [answer[key] for key in ("choice", "type", "text") if answer.get(key)]
+    known = len(parts) == len(answer)
+    return ": ".join(map(str, parts)) if known else json.dumps(answer, default=str)

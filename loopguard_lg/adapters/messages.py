@@ -241,6 +241,8 @@ def turn_of(
         step_of(call, result, mark, tools.get(call["name"]))
         for (call, result), mark in zip(pairs, marks, strict=True)
     )
+    if reply.name:  # a name that the app gave to the agent
+        known["agent"] = reply.name
     return Turn(
         text=text_of(reply),
         steps=steps,

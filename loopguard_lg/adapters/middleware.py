@@ -34,7 +34,7 @@ from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
 from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
 from loopguard_lg.errors import PolicyError
-from loopguard_lg.hooks import GuardEvent, Observer
+from loopguard_lg.hooks import GuardEvent, Observer, checked
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import fold
 from loopguard_lg.policy import Policy
@@ -104,7 +104,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         policy: Policy | None = None,
         *,
         name: str = "loopguard",
-        observers: Sequence[Observer] = (),
+        observers: Sequence[Observer] | Observer = (),
         shared: SharedScratchpad | None = None,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], Any] = time.sleep,
@@ -121,7 +121,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         self._guard = Guard(
             policy=self.policy,
             agent=name,
-            observers=tuple(observers),
+            observers=checked(observers),
             stronger=_names(self.policy),
             sleep=sleep,
             asleep=asleep,
@@ -242,7 +242,19 @@ def _resolved(policy: Policy) -> dict[str, BaseChatModel]:
         for rung in policy.ladder.rungs
         if isinstance(rung, Escalate) and isinstance(rung.model, str)
     ]
-    return {name: init_chat_model(name) for name in names}
+    return {name: _model(name) for name in names}
+
+
+def _model(name: str) -> BaseChatModel:
+    try:
+        model: BaseChatModel = init_chat_model(name)
+    except Exception as error:
+        problem = " ".join(str(error).split())[:200]
+        raise PolicyError(
+            f"Escalate.model={name!r} can't be made: {problem}. Give a model string "
+            "like 'openai:gpt-5.5', or a chat model"
+        ) from error
+    return model
 
 
 def _thread(info: Any) -> str:

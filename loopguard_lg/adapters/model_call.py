@@ -95,7 +95,8 @@ class ModelCall:
             partial = plan.report["partial"]
             filled = exits.structured(self.asked.response_format, partial)
         response = ModelResponse(result=[plan.final], structured_response=filled)
-        return self._extended(response, plan.memory, plan.report)
+        asks = bool(plan.final.tool_calls)  # the run has not ended
+        return self._extended(response, plan.memory, None if asks else plan.report)
 
     def done(
         self, response: ModelResponse[Any], seconds: float

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias
 import orjson
 
 from loopguard_lg.digests import args_hash, result_hash, size
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.scratchpad import is_secret, masked
 from loopguard_lg.steps import Event, Step, Turn
@@ -90,6 +91,9 @@ class Recorder:
         redact: Is given every step before it is kept; `None`: all is kept as it is.
         most: Runs that may be open, and threads whose names are known to be taken.
         **about: Keys of every trajectory: `source`, `task`, `versions`, `licence`, ...
+
+    Raises:
+        PolicyError: There is no such folder, or the path is one.
     """
 
     def __init__(
@@ -101,6 +105,10 @@ class Recorder:
         **about: Any,
     ) -> None:
         self.path = Path(path)
+        if self.path.is_dir() or not self.path.parent.is_dir():
+            raise PolicyError(
+                f"Recorder({str(path)!r}): give a file in a folder that is there"
+            )
         self._redact = redact
         self._most = most
         self._about = about

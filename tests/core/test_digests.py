@@ -47,7 +47,7 @@ def _result(text: str) -> int:
         ({"path": "src/a.py"}, {"path": "./src//b/../a.py"}),
         ({"file_path": "src"}, {"file_path": "src/"}),
         ({"dir": "a\\b"}, {"dir": "a/b"}),
-        ({"q": "x"}, {"q": "x", "request_id": "r1"}),
+        ({"q": "x"}, {"q": "x", "request_id": "3f2a9c1b-77d0"}),
         ({"q": "x"}, {"q": "x", "cursor": None}),
         ({"o": {"a": 1, "b": [1.0]}}, {"o": {"b": [1], "a": 1}}),
     ],

@@ -146,7 +146,7 @@ def test_a_person_can_be_asked_when_a_budget_is_out(
     way(agent, Command(resume="stop"), THREAD)
 
     assert pending.value["report"]["budget"] == limit
-    assert len(model.requests) == 1
+    assert len(model.requests) <= 1  # a model may be cut before it begins
 
 
 def test_a_raised_budget_lets_the_run_go_on() -> None:

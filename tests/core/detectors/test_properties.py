@@ -115,7 +115,7 @@ def _noisy(event: Event, n: int) -> Event:
         Step(
             tool=step.tool,
             args={
-                "request_id": f"r-{n}",
+                "request_id": f"{n * 2654435761 % 2**32:08x}-a{n:06x}",
                 **{
                     key: f" {value}\n" if isinstance(value, str) else value
                     for key, value in reversed(step.args.items())
