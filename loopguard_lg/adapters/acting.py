@@ -23,11 +23,13 @@ from loopguard_lg.adapters.messages import (
     own_text,
     pair,
     refused,
+    role_of,
     step_of,
     with_advice,
 )
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.policy import Policy
+from loopguard_lg.roles import name_role
 from loopguard_lg.steps import Event, Human, Step
 from loopguard_lg.tools import ToolPolicy
 
@@ -104,6 +106,8 @@ class Acts:
             ask: The call.
             ahead: Calls of its batch that stand before it and have no result yet.
         """
+        if not self._concerns(ask.call["name"], ask.tools):
+            return None
         plan = self._plan(ask, ask.call)
         if plan.role == "poll":
             return self._polled(ask, plan)
@@ -123,6 +127,11 @@ class Acts:
         if not isinstance(found, ToolMessage):
             return None
         return _again(ask.call, found, prompts.cached())
+
+    def _concerns(self, name: str, tools: Mapping[str, BaseTool]) -> bool:
+        """Whether an act may have something to do with calls of a tool."""
+        declared = name in self.policy.tools or role_of(tools.get(name)) == "poll"
+        return declared or name_role(name)[0] == "poll"
 
     def _plan(self, ask: Ask, call: Mapping[str, Any]) -> calls.Made:
         step = step_of(call, None, {}, ask.tools.get(call["name"]))
@@ -161,7 +170,8 @@ class Acts:
 
     def is_alone(self, ask: Ask) -> bool:
         """Whether a call has to be executed apart from the others of its batch."""
-        if self.policy.observe_only:
+        concerned = self._concerns(ask.call["name"], ask.tools)
+        if self.policy.observe_only or not concerned:
             return False
         plan = self._plan(ask, ask.call)
         pause = polling.pause(ask.acts.get("polls", []), plan)
@@ -242,10 +252,14 @@ class Acts:
             fresh: What the adapter knows now.
             events: What has happened since.
         """
-        opened = host.get("open") or {}
+        id_ = (host.get("open") or {}).get("id")
+        reply = newest_reply(scene.messages, id_)[0] if id_ else None
         batch = []
-        if opened.get("id"):
-            batch = _batch(self.policy, opened["id"], scene.messages, scene.tools)
+        if reply is not None and (
+            any((host.get("acts") or {}).values())
+            or any(self._concerns(c["name"], scene.tools) for c in reply.tool_calls)
+        ):
+            batch = _batch(self.policy, id_, scene.messages, scene.tools)
         said = any(isinstance(event, Human) for event in events)
         return state.after(
             host.get("acts"), batch, new_word="word" in fresh, answered=said

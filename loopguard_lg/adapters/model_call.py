@@ -61,7 +61,8 @@ class ModelCall:
 
     @property
     def _reader(self) -> str | None:
-        return model_name(self._stronger() or self.asked.model)
+        stronger = self._stronger()
+        return self.scene.model if stronger is None else model_name(stronger)
 
     def _stronger(self) -> BaseChatModel | None:
         model = self.plan.stronger

@@ -83,9 +83,9 @@ class Guard:
         """
         before = memories.load(data)
         self._check_price(scene, before)
-        for start in (before, memories.afresh(before)):
+        for start in (memories.load, memories.afresh):
             try:
-                return self._plan(start, scene)
+                return self._plan(start(before), scene)
             except Exception:  # a fault costs what was remembered, not the run
                 hooks.logger.exception("loopguard: a turn can't be judged")
         return Plan(before=before, memory=memories.afresh(before), verdict=Verdict())
