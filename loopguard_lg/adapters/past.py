@@ -7,6 +7,7 @@ middleware turned into a result, and a process that died half-way all count once
 What an adapter keeps for itself in `memory["host"]`:
 
     {"open": the reply whose calls are under way, "word": id of the newest human word,
+     "over": the run has ended, as far as the guard can tell,
      "priced": prices were asked for, "began": when the run began,
      "thread": what events are reported under,
      "first": id of the first message in view,
@@ -130,7 +131,7 @@ def _stop(scene: Scene) -> int | None:
 def _goes_on(scene: Scene, host: Mapping[str, Any]) -> bool:
     """Whether the graph runs on since the last look: new input moves its last step."""
     stop = _stop(scene)
-    return stop is not None and stop == host.get("stop")
+    return stop is not None and stop == host.get("stop") and not host.get("over")
 
 
 def out_of_steps(scene: Scene, host: Mapping[str, Any]) -> bool:
@@ -168,7 +169,8 @@ def since(
     """The events since the guard last looked, and what the adapter notes of them."""
     host = memory["host"]
     events: list[Event] = []
-    noted: dict[str, Any] = {"open": None, "due": None, "first": first(scene)}
+    noted: dict[str, Any] = {"open": None, "due": None, "over": False}
+    noted["first"] = first(scene)
     word = newest_word(scene.messages, scene.made, through=scene.shared)
     fresh = word is not None and word.id != host.get("word")
     if _goes_on(scene, host):  # a tool or middleware said it: nobody else was there

@@ -118,7 +118,8 @@ class Guard:
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
             thread = past.thread_of(plan.memory["host"])
             verdict, memory = self._feed(plan.memory, turn, thread)
-            return past.with_host(memory, open=None, due=past.due(verdict))
+            over = not reply.tool_calls
+            return past.with_host(memory, open=None, due=past.due(verdict), over=over)
         spend = budgets.model_spend(Turn(**known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         return past.with_host(plan.memory, open=opened)
@@ -348,6 +349,7 @@ class Guard:
             self._tell("asked", thread, None, verdict, report["detail"])
         else:
             final = exits.final(report)
+            host["over"] = True
             self._tell("exited", thread, None, verdict, text_of(final))
         return Plan(
             before=before,

@@ -224,3 +224,19 @@ async def test_a_hung_model_is_cut() -> None:
     state = await asyncio.wait_for(agent.ainvoke(ask(), THREAD), 20)
 
     assert state["loopguard_exit"]["budget"] == "seconds"
+
+
+@pytest.mark.parametrize("nearer", [1, 2, 3])
+def test_a_new_word_is_one_whatever_the_recursion_limit(nearer: int) -> None:
+    """Also where two runs of a thread would end at the same superstep."""
+    agent = guarded(
+        ScriptedModel(replies=same(2)),
+        Policy(budget=Budget(tool_calls=1)),
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke(ask(), {**THREAD, "recursion_limit": 30})
+    step = agent.get_state(THREAD).metadata["step"]
+
+    agent.invoke(ask("again"), {**THREAD, "recursion_limit": 30 - step - nearer})
+
+    assert len(executed) == 2
