@@ -15,6 +15,7 @@ import argparse
 import gc
 import itertools
 import random
+import sqlite3
 import statistics
 import tempfile
 import time
@@ -94,8 +95,8 @@ def saver_of(name: str, folder: str, n: int) -> Any:
     """A new checkpointer."""
     if name == "memory":
         return InMemorySaver()
-    context = SqliteSaver.from_conn_string(str(Path(folder) / f"{n}.db"))
-    return context.__enter__()
+    file = str(Path(folder) / f"{n}.db")
+    return SqliteSaver(sqlite3.connect(file, check_same_thread=False))
 
 
 def ratios(times: dict[str, Sequence[float]], rng: random.Random) -> list[float]:

@@ -392,7 +392,7 @@ _BREAKS = bytes.maketrans(b".;,{}[]()|", b"\n" * 10)
 _NUMBERED = re.compile(rb"\n\d++[\t:|]")
 _TRIVIAL = {crc32(line) for line in (b"", *(bytes([b]) for b in range(256)))}
 """Lines of at most one character."""
-UNITS = 24
+UNITS = 20
 """Lines of one result that novelty looks at."""
 
 

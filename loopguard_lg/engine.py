@@ -18,10 +18,11 @@ from loopguard_lg.budgets import Exceeded
 from loopguard_lg.detectors import arbiter
 from loopguard_lg.digests import call_digest
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import COMPACTION, REPORT, History, Seen
+from loopguard_lg.history import COMPACTION, REPORT, History, Mark, Seen
 from loopguard_lg.ladder import Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
+from loopguard_lg.progress import MUCH
 from loopguard_lg.steps import Compaction, Event, Human, Progress, Step, Turn
 
 Action: TypeAlias = Literal["continue", "reflect", "escalate", "exit"]
@@ -83,6 +84,8 @@ def decide(
         _new_word(after, event)
     judge = _judge if isinstance(event, Turn | Compaction) else _settled
     verdict = judge(policy, before, after, history, faults)
+    if after["pad"] is not before["pad"]:
+        after["pad"] = scratchpad.capped(after["pad"])
     return _closed(policy, after, verdict, faults)
 
 
@@ -129,9 +132,12 @@ def _signalled(policy: Policy, turn: Turn, faults: list[tuple[str, str]]) -> boo
 def _charged(
     policy: Policy, used: Memory, turn: Turn, history: History
 ) -> dict[str, budgets.Used]:
-    handoffs = [seen for seen in history.now if seen.role == "handoff"]
-    tools = budgets.tool_spend(turn, len(handoffs), policy.watched_tools)
-    spend = budgets.add(budgets.model_spend(turn), tools)
+    spend = budgets.model_spend(turn)
+    if turn.steps:
+        handoffs = sum(seen.role == "handoff" for seen in history.now)
+        tools = budgets.tool_spend(turn, handoffs, policy.watched_tools)
+        tools["seconds"] = tools.get("seconds", 0) + spend.get("seconds", 0)
+        spend |= tools
     return {scope: budgets.add(amounts, spend) for scope, amounts in used.items()}
 
 
@@ -318,9 +324,13 @@ def _pairs(policy: Policy, turn: Turn, history: History) -> Iterable[tuple[Step,
 
 
 def _noted(pad: scratchpad.Pad, pairs: Iterable[tuple[Step, Seen]]) -> scratchpad.Pad:
+    """The scratchpad with what was written or tried; a look with news is neither."""
     for step, seen in pairs:
-        if not step.blocked:
-            pad = scratchpad.noted(pad, step, seen.call, wrote=_wrote(seen))
+        wrote = _wrote(seen)
+        if step.blocked or (seen.gain == MUCH and not wrote):
+            continue
+        again = bool(seen.marks & Mark.AGAIN)
+        pad = scratchpad.noted(pad, step, seen.call, wrote=wrote, again=again)
     return pad
 
 
@@ -337,7 +347,6 @@ def _ruled_out(
 def _closed(
     policy: Policy, after: Memory, verdict: Verdict, faults: list[tuple[str, str]]
 ) -> tuple[Verdict, Memory]:
-    after["pad"] = scratchpad.capped(after["pad"])
     out = budgets.exceeded(policy.budgets, after["used"])
     if out is not None:
         verdict = replace(verdict, action="exit", exceeded=out)

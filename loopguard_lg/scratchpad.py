@@ -155,22 +155,27 @@ def tried(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
     return _counted(pad, digest, quote(call, LINE), quote(outcome, _OUTCOME))
 
 
-def _counted(pad: Pad, digest: int, call: str, outcome: str) -> Pad:
+def _counted(pad: Pad, digest: int, call: str, outcome: str, first: int = 1) -> Pad:
     key = name(digest)
     entries = dict(pad.get("tried", ()))
-    times = entries.pop(key)[1] + 1 if key in entries else 1
+    times = entries.pop(key)[1] + 1 if key in entries else first
     entries[key] = [call, times, outcome]
     if len(entries) > _MOST["tried"]:
         del entries[next(iter(entries))]
     return {**pad, "tried": entries}
 
 
-def noted(pad: Pad, step: Step, digest: int, *, wrote: bool) -> Pad:
-    """With one more call: a write that was done, or a try of the call `digest`."""
+def noted(
+    pad: Pad, step: Step, digest: int, *, wrote: bool, again: bool = False
+) -> Pad:
+    """With one more call: a write that was done, or a try of the call `digest`.
+
+    `again`: it was made before; the first time it may have brought news.
+    """
     call, outcome = describe(step.tool, step.args), quote(step.result, _OUTCOME)
     if wrote:
         return _listed(pad, "writes", [call, outcome])
-    return _counted(pad, digest, call, outcome)
+    return _counted(pad, digest, call, outcome, first=1 + again)
 
 
 def ruled_out(pad: Pad, digest: int) -> Pad:

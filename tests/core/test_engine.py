@@ -186,7 +186,7 @@ def test_a_turn_of_reported_progress_is_noted_like_others() -> None:
 
 def test_every_call_of_a_batch_is_noted_as_what_it_was() -> None:
     """Also where two of them are the same."""
-    read = Step(tool="read_file", args={"path": "a"}, result="text")
+    read = Step(tool="read_file", args={"path": "a"}, result="")
     write = Step(tool="send_email", args={}, result="sent", changed_state=True)
 
     _, memory = run(Turn(steps=(read, read, write)))
