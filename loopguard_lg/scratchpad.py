@@ -25,7 +25,7 @@ from loopguard_lg.steps import Step
 
 Pad: TypeAlias = dict[str, Any]
 
-BYTES = 2_400
+BYTES = 1_800
 """Most bytes of text in a scratchpad, over all its parts."""
 
 _MOST = {

@@ -49,7 +49,7 @@ from loopguard_lg.memory import Memory
 from loopguard_lg.steps import Compaction, Event, Human, Tokens, Turn
 
 _GOOD = 6
-_HIDDEN = 12
+_HIDDEN = 8
 _NOTE_BYTES = 1_000
 
 
