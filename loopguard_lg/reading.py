@@ -12,11 +12,11 @@ from loopguard_lg.digests import (
     settle_both,
     shape,
     short,
-    sketch,
     step_digests,
 )
 from loopguard_lg.progress import MUCH, NOTHING, Outcome, read_outcome, state_in
 from loopguard_lg.roles import read_use, thinks
+from loopguard_lg.sketches import sketch
 from loopguard_lg.steps import Step, Turn, clip
 from loopguard_lg.testfiles import content_after, is_test, weakens
 from loopguard_lg.tools import ToolPolicy

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from loopguard_lg.commands import Use
-from loopguard_lg.digests import likeness, squeeze, units
+from loopguard_lg.digests import squeeze
 from loopguard_lg.progress import LITTLE, MUCH, NOTHING, Outcome, todos_done
+from loopguard_lg.sketches import likeness, units
 from loopguard_lg.steps import Step, clip
 from loopguard_lg.window import COMPACTION, HUMAN, Mark, key_of
 

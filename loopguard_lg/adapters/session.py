@@ -2,8 +2,7 @@
 
 A host (middleware, graph node) calls `Guard.before_model` with the memory and the
 messages of its state, then `after_model` with the reply, and `before_tool` for each
-call. The guard object holds settings only; everything that belongs to a run goes
-through the memory, which the host writes back to its channel.
+call. The guard holds settings only; what belongs to a run is in the memory.
 """
 
 from __future__ import annotations
@@ -118,8 +117,8 @@ class Guard:
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
             thread = past.thread_of(plan.memory["host"])
             verdict, memory = self._feed(plan.memory, turn, thread)
-            over = not reply.tool_calls
-            return past.with_host(memory, open=None, due=past.due(verdict), over=over)
+            due, over = past.due(verdict), not reply.tool_calls
+            return past.with_host(memory, open=None, due=due, over=over)
         spend = budgets.model_spend(Turn(**known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         return past.with_host(plan.memory, open=opened)
@@ -130,9 +129,8 @@ class Guard:
         used = {s: budgets.add(u, spend) for s, u in plan.memory["used"].items()}
         out = budgets.exceeded(self.policy.budgets, used)
         verdict = replace(plan.verdict, action="exit", exceeded=out)
-        memory = {**plan.memory, "used": used}
-        detail = str(out) if out else prompts.cut_off()
-        return self._exit(plan.before, memory, scene, verdict, "budget", detail)
+        after, why = {**plan.memory, "used": used}, str(out or prompts.cut_off())
+        return self._exit(plan.before, after, scene, verdict, "budget", why)
 
     def before_tool(
         self,

@@ -16,10 +16,10 @@ from loopguard_lg.detectors.base import (
     watched,
 )
 from loopguard_lg.detectors.cycles import in_cycle
-from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, History, Mark, Seen
 from loopguard_lg.progress import MUCH, NOTHING
+from loopguard_lg.sketches import likeness
 
 _KEY = 3
 """Tools come and go within one stretch of churn."""

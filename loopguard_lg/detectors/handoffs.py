@@ -13,10 +13,10 @@ from loopguard_lg.detectors.base import (
     turns_of,
     watched,
 )
-from loopguard_lg.digests import likeness
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import CALLS, HUMAN, TEXT, History, Mark, Seen
 from loopguard_lg.progress import MUCH, NOTHING
+from loopguard_lg.sketches import likeness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

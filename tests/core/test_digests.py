@@ -10,18 +10,16 @@ from loopguard_lg.digests import (
     args_hash,
     call_digest,
     calm,
-    likeness,
     near_digest,
     result_digest,
     result_hash,
     settle,
     size,
-    sketch,
     squeeze,
     step_digests,
     tidy_path,
-    units,
 )
+from loopguard_lg.sketches import likeness, sketch, units
 from loopguard_lg.steps import Step
 from loopguard_lg.tools import ToolPolicy
 
