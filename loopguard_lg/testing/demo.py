@@ -86,7 +86,7 @@ def _indented(text: str) -> str:
 
 
 def replies(part: str) -> list[dict[str, Any]]:
-    """The recorded replies of a part of the demo, `without` or `with`."""
+    """The recorded replies of a part of the demo: `without`, `with` or `exit`."""
     source = files("loopguard_lg.testing").joinpath("demo.json")
     found: list[dict[str, Any]] = json.loads(source.read_text("utf-8"))[part]
     return found
@@ -116,8 +116,17 @@ def run(model: ScriptedModel, middleware: Sequence[AgentMiddleware[Any, Any]]) -
     return str(state["messages"][-1].text)
 
 
+def guarded(part: str, show: Show) -> str:
+    """The last words of the agent with a guard whose ladder leads to another model."""
+    weak, strong = models(part)
+    policy = Policy(
+        ladder=Ladder(Reflect(), Escalate(model=strong), GiveUp()), leave_tools=()
+    )
+    return run(weak, [LoopGuardMiddleware(policy, observers=[show])])
+
+
 def main(console: Console | None = None) -> int:
-    """Run both and print; the exit status."""
+    """Run all three and print; the exit status."""
     console = console or Console()
     before, after = Show(console), Show(console)
     before.say(f"[bold]{QUESTION}[/]\n\n[bold]without the guard[/] (it only watches)")
@@ -127,10 +136,12 @@ def main(console: Console | None = None) -> int:
     before.say(f"    [red]cut off[/]  {escape(run(alone, [watch, limit]))}\n")
 
     after.say("[bold]with the guard[/]")
-    weak, strong = models("with")
-    ladder = Ladder(Reflect(), Escalate(model=strong), GiveUp())
-    guard = LoopGuardMiddleware(Policy(ladder=ladder), observers=[after])
-    after.say(f"    [green]answered[/]  {escape(run(weak, [guard]))}\n")
+    after.say(f"    [green]answered[/]  {escape(guarded('with', after))}\n")
+
+    end = Show(console)
+    end.say("[bold]with the guard, where the stronger model loops as well[/]")
+    guarded("exit", end)
+    end.say("")
 
     calls = [len(replies(part)) for part in ("without", "with")]
     tokens = [sum(sum(r["tokens"]) for r in replies(p)) for p in ("without", "with")]

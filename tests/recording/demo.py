@@ -1,6 +1,6 @@
 """Write the replies that `loopguard demo` plays: `python -m tests.recording.demo`.
 
-They are the real models' replies of two recordings, nothing else.
+They are the real models' replies of three recordings, nothing else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ REPLIES = ROOT / "loopguard_lg" / "testing" / "demo.json"
 RECORDINGS = {
     "without": "test_a_weak_model_goes_in_circles",
     "with": "test_a_guarded_weak_model_is_rerouted_and_the_task_is_solved",
+    "exit": "test_a_guarded_weak_model_climbs_the_ladder",
 }
 
 

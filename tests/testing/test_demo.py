@@ -25,7 +25,8 @@ def test_the_demo_shows_the_way_out() -> None:
     """Cut off without the guard; nudged, held, rerouted and answered with it."""
     text = shown()
     marks = ["without the guard", "cut off", "with the guard", "nudge", "not executed"]
-    marks += ["stronger model", "answered", "kiln.db", "saved:"]
+    marks += ["stronger model", "answered", "kiln.db", "loops as well", "exit"]
+    marks += ["I stopped before the task was done", "saved:"]
 
     assert re.search(".*".join(map(re.escape, marks)), text, re.DOTALL)
 
