@@ -70,7 +70,11 @@ def for_files(text: str) -> bool:
     """Whether a file can say it: it has no functions and no models of a script."""
     try:
         settings_of(eval(text, dict(NAMES)))
-    except (NameError, PolicyError):
+    except NameError:
+        return False
+    except PolicyError as error:
+        if "can only be given in Python" not in str(error):
+            raise
         return False
     return True
 
