@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from loopguard_lg.adapters.graph import guard_graph
     from loopguard_lg.adapters.middleware import LoopGuardMiddleware
+    from loopguard_lg.adapters.tool_node import GuardedToolNode
     from loopguard_lg.budgets import Budget, Usage
     from loopguard_lg.detectors import (
         Chanting,
@@ -51,6 +52,7 @@ __all__ = [
     "FailingEdits",
     "Finding",
     "GiveUp",
+    "GuardedToolNode",
     "Human",
     "Invalid",
     "Ladder",
@@ -78,6 +80,7 @@ __all__ = [
 _HOMES = {
     "adapters.graph": "guard_graph",
     "adapters.middleware": "LoopGuardMiddleware",
+    "adapters.tool_node": "GuardedToolNode",
     "budgets": "Budget Usage",
     "detectors": (
         "Chanting Churn FailingEdits Invalid NearRepeat Oscillation PingPong Planner"

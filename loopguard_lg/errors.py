@@ -3,11 +3,14 @@
 ```
 LoopGuardError
 ├── PolicyError (ValueError)         your configuration is wrong
+├── LoopHaltedError (RuntimeError)   a run was stopped that has no other way to end
 └── TraceFormatError (ValueError)    a recording can't be read
 ```
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class LoopGuardError(Exception):
@@ -16,6 +19,21 @@ class LoopGuardError(Exception):
 
 class PolicyError(LoopGuardError, ValueError):
     """A setting is wrong: the message names the key, the value and what is right."""
+
+
+class LoopHaltedError(LoopGuardError, RuntimeError):
+    """A run was stopped where nothing but an error can stop it.
+
+    Attributes:
+        report: The exit report, as in `response_metadata["loopguard_exit"]`.
+    """
+
+    def __init__(self, report: dict[str, Any]) -> None:
+        super().__init__(report)
+        self.report = report
+
+    def __str__(self) -> str:
+        return f"stopped by the loop guard: {self.report['detail']}"
 
 
 class TraceFormatError(LoopGuardError, ValueError):

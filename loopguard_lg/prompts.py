@@ -137,6 +137,14 @@ def refused(tool: str, reason: str) -> str:
     )
 
 
+def ending(detail: str) -> str:
+    """For the model, after the last result, where no more calls will be executed."""
+    return (
+        f"[loop guard] The run ends here: {scratchpad.quote(detail, 300).rstrip('.')}. "
+        "No more calls are executed: give the final answer now, with what you have."
+    )
+
+
 def failed(tool: str, error: str) -> str:
     """For the model, as the result of a tool that raised."""
     return f"{_name(tool)} failed: {clip(error)}"

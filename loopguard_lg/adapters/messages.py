@@ -72,7 +72,8 @@ def with_advice(result: ToolMessage, advice: str) -> ToolMessage:
         content = f"{content or ''}{advice}"
     else:
         content = [*content, {"type": "text", "text": advice.lstrip()}]
-    mark = {**mark_of(result), "advised": len(advice)}
+    before = mark_of(result)
+    mark = {**before, "advised": before.get("advised", 0) + len(advice)}
     metadata = {**result.response_metadata, MARK: mark}
     return result.model_copy(update={"content": content, "response_metadata": metadata})
 

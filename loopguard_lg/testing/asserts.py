@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 
-from loopguard_lg.adapters.messages import newest_word, text_of, turn_of
+from loopguard_lg.adapters.transcript import events_of
 from loopguard_lg.analysis.replay import Outcome, check
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Event, Human
+from loopguard_lg.steps import Event
 from loopguard_lg.traces.model import Trajectory, from_dict
 from loopguard_lg.traces.readers import read
 
@@ -89,23 +89,5 @@ def _trajectories(runs: Runs) -> Iterator[Trajectory]:
     elif isinstance(runs, Mapping) and "steps" in runs:
         yield from_dict(runs)
     else:
-        yield Trajectory(id="the run", events=tuple(_events(runs)))
-
-
-def _events(run: Any) -> Iterator[Event]:
-    parts = list(run["messages"] if isinstance(run, Mapping) else run)
-    for at, part in enumerate(parts):
-        if not isinstance(part, BaseMessage):
-            yield part
-        elif isinstance(part, AIMessage):
-            yield turn_of(part, _results(parts[at + 1 :]), {})
-        elif (word := newest_word([part])) is not None:
-            yield Human(text=text_of(word))
-
-
-def _results(messages: Sequence[Any]) -> Iterator[ToolMessage]:
-    """The answers that follow directly."""
-    for message in messages:
-        if not isinstance(message, ToolMessage):
-            return
-        yield message
+        parts = runs["messages"] if isinstance(runs, Mapping) else runs
+        yield Trajectory(id="the run", events=tuple(events_of(parts)))

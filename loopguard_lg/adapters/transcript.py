@@ -1,0 +1,80 @@
+"""A list of messages as the events that the engine is fed, and what it makes of them.
+
+For hosts that have no channel of their own: what the guard remembers is derived from
+the conversation each time, so that it survives whatever the messages survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool
+
+from loopguard_lg.adapters.messages import newest_word, text_of, tokens_of, turn_of
+from loopguard_lg.engine import Verdict, decide
+from loopguard_lg.memory import Memory, fresh
+from loopguard_lg.policy import Policy
+from loopguard_lg.steps import Event, Human
+from loopguard_lg.telemetry import prices
+
+
+def events_of(
+    messages: Iterable[Any],
+    tools: Mapping[str, BaseTool] | None = None,
+    policy: Policy | None = None,
+) -> Iterator[Event]:
+    """What happened in a conversation; what is no message is passed on as it is.
+
+    Args:
+        messages: Messages, or events already.
+        tools: The tools by name, for their defaults and roles.
+        policy: With it, what the replies took is told as well.
+    """
+    parts = list(messages)
+    for at, part in enumerate(parts):
+        if not isinstance(part, BaseMessage):
+            yield part
+        elif isinstance(part, AIMessage):
+            known = _measured(part, policy) if policy is not None else {}
+            yield turn_of(part, _results(parts[at + 1 :]), tools or {}, **known)
+        elif (word := newest_word([part])) is not None:
+            yield Human(text=text_of(word))
+
+
+def _measured(reply: AIMessage, policy: Policy) -> dict[str, Any]:
+    name, tokens = reply.response_metadata.get("model_name"), tokens_of(reply)
+    cost = prices.cost(name, tokens, policy.prices)
+    return {"model": name, "tokens": tokens, "cost": cost}
+
+
+def _results(messages: Sequence[Any]) -> Iterator[ToolMessage]:
+    """The answers that follow directly."""
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            return
+        yield message
+
+
+def judged(
+    policy: Policy,
+    messages: Sequence[BaseMessage],
+    tools: Mapping[str, BaseTool] | None = None,
+) -> tuple[Verdict, Memory]:
+    """The newest verdict on a conversation, and the memory after it."""
+    verdict, memory = Verdict(), fresh()
+    for event in events_of(messages, tools, policy):
+        verdict, memory = decide(policy, memory, event)
+    return verdict, memory
+
+
+def current_run(
+    messages: Sequence[BaseMessage], policy: Policy
+) -> Sequence[BaseMessage]:
+    """The messages since a person spoke last; all of them for budgets of a thread."""
+    if any(budget.scope == "thread" for budget in policy.budgets):
+        return messages
+    word = newest_word(messages, through=True)
+    at = next((n for n, m in enumerate(messages) if m is word), 0)
+    return messages[at:]
