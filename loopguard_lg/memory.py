@@ -51,10 +51,9 @@ def load(data: Any) -> Memory:
 
 
 def _fits(data: Mapping[str, Any]) -> bool:
-    used = data.get("used")
-    return all(map(isinstance, map(data.get, _KINDS), _KINDS.values())) and all(
-        map(isinstance, map(used.get, _SCOPES), (dict, dict))  # type: ignore[union-attr]
-    )
+    if [*map(type, map(data.get, _KINDS))] != _TYPES:
+        return False
+    return [*map(type, map(data["used"].get, _SCOPES))] == [dict, dict]
 
 
 def afresh(data: Mapping[str, Any]) -> Memory:
@@ -70,7 +69,8 @@ def afresh(data: Mapping[str, Any]) -> Memory:
     return kept
 
 
-_KINDS = {key: type(value) for key, value in fresh().items()}
+_KINDS = tuple(fresh())
+_TYPES = [*map(type, fresh().values())]
 _SCOPES = ("run", "thread")
 
 

@@ -28,6 +28,7 @@ from loopguard_lg.adapters.messages import (
     with_advice,
 )
 from loopguard_lg.adapters.past import Scene
+from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.roles import name_role
 from loopguard_lg.steps import Event, Human, Step
@@ -45,17 +46,23 @@ class Ask:
 
     Attributes:
         call: The call.
-        host: What the adapter keeps in the guard's memory.
+        memory: The guard's memory.
         messages: The messages of the state.
         tools: The tools by name, as far as the host knows them.
         left: Seconds left in the budget; `None` for no limit.
     """
 
     call: Mapping[str, Any]
-    host: Mapping[str, Any]
+    memory: Memory
     messages: Sequence[BaseMessage]
     tools: Mapping[str, BaseTool]
     left: float | None = None
+
+    @property
+    def host(self) -> Mapping[str, Any]:
+        """What the adapter keeps in the guard's memory."""
+        host: Mapping[str, Any] = self.memory["host"]
+        return host
 
     @property
     def acts(self) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from loopguard_lg import budgets, prompts
+from loopguard_lg import budgets, memory as memories, prompts
 from loopguard_lg.adapters import leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run
@@ -134,9 +134,9 @@ class ToolsNode(Node):
         """The guard's answers by position: refused calls, and questions to a person."""
         found: dict[int, ToolMessage] = {}
         for at, n in enumerate(batch.open, batch.place):
-            call, data = batch.calls[n], state.get(CHANNEL)
-            guard, tools = self.site.guard, self.site.tools
-            answer = guard.before_tool(data, batch.messages, call, at, tools)
+            call = batch.calls[n]
+            ask = self._ask(state, batch, call)
+            answer = self.site.guard.before_tool(ask, at)
             if answer is None and self._asks(call):
                 resumable = is_resumable(config)
                 answer = leave.asked(call, batch.messages, resumable=resumable)
@@ -194,7 +194,8 @@ class ToolsNode(Node):
                         mark,
                     )
                 else:
-                    out = yield run(site.guard.seconds_left(state.get(CHANNEL)))
+                    memory = memories.load(state.get(CHANNEL))
+                    out = yield run(site.guard.seconds_left(memory))
             except Exception as error:
                 out = {site.key: self._raised(error, calls)}
             seconds = site.clock() - started

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from threading import Lock
 from typing import Any
 from uuid import UUID
@@ -45,48 +45,37 @@ class Spent:
             self.cost = (self.cost or 0) + cost
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(BaseCallbackHandler):
     """What was spent and reported inside one tool call.
 
+    It adds up the usage of every model call below it, and hears nothing else. One is
+    made for each tool call, so that what few of them need is made when it is needed.
+
     Attributes:
-        said: Calls whose provider said what they took.
-        guessed: Calls whose tokens are estimated.
+        spent: What was spent, by whether it is estimated or the provider said it.
         notes: Progress that was reported.
     """
-
-    said: Spent = field(default_factory=Spent)
-    guessed: Spent = field(default_factory=lambda: Spent(estimated=True))
-    notes: list[str] = field(default_factory=list)
-
-    def mark(self) -> dict[str, Any]:
-        """The entries as plain data; empty where nothing happened."""
-        out: dict[str, Any] = {}
-        nested = [asdict(s) for s in (self.said, self.guessed) if s.model_calls]
-        if nested:
-            out["nested"] = nested
-        if self.notes:
-            out["progress"] = self.notes[-1]
-        return out
-
-
-_current: ContextVar[Ledger | None] = ContextVar("loopguard_ledger", default=None)
-_counter: ContextVar[_Counter | None] = ContextVar("loopguard_counter", default=None)
-
-
-class _Counter(BaseCallbackHandler):
-    """Adds the usage of every model call below it to a ledger; hears nothing else."""
 
     ignore_agent = True
     ignore_chain = True
     ignore_retriever = True
     ignore_custom_event = True
 
-    def __init__(self, ledger: Ledger, own: Mapping[str, Price]) -> None:
-        self.ledger = ledger
+    def __init__(self, own: Mapping[str, Price]) -> None:
         self.own = own
+        self.spent: dict[bool, Spent] = {}
+        self.notes: list[str] = []
         self.sent: dict[UUID, list[BaseMessage]] = {}
         self.lock = Lock()  # children may run in threads
+
+    def mark(self) -> dict[str, Any]:
+        """The entries as plain data; empty where nothing happened."""
+        out: dict[str, Any] = {}
+        if self.spent:
+            out["nested"] = [asdict(self.spent[key]) for key in sorted(self.spent)]
+        if self.notes:
+            out["progress"] = self.notes[-1]
+        return out
 
     def on_chat_model_start(
         self,
@@ -124,24 +113,25 @@ class _Counter(BaseCallbackHandler):
         tokens = tokens_of(reply) or estimated(sent, reply)
         model = reply.response_metadata.get("model_name")
         cost = prices.cost(model, tokens, self.own)
+        guessed = tokens.estimated
         with self.lock:
-            spent = self.ledger.guessed if tokens.estimated else self.ledger.said
+            spent = self.spent.setdefault(guessed, Spent(estimated=guessed))
             spent.add(tokens, cost)
 
 
-register_configure_hook(_counter, inheritable=True)
+_current: ContextVar[Ledger | None] = ContextVar("loopguard_ledger", default=None)
+
+register_configure_hook(_current, inheritable=True)
 
 
 @contextmanager
 def ledger(own: Mapping[str, Price]) -> Iterator[Ledger]:
     """Count what runs inside; `own` are prices over those of the table."""
-    entry = Ledger()
+    entry = Ledger(own)
     outer = _current.set(entry)
-    counter = _counter.set(_Counter(entry, own))
     try:
         yield entry
     finally:
-        _counter.reset(counter)
         _current.reset(outer)
 
 

@@ -240,17 +240,20 @@ def _left(
 
 
 def ahead(
-    messages: Sequence[BaseMessage], call: Mapping[str, Any], place: int | None
+    reply: AIMessage | None,
+    results: Sequence[ToolMessage],
+    call: Mapping[str, Any],
+    place: int | None,
 ) -> list[Mapping[str, Any]]:
     """The calls without a result that stand before `call` in its batch.
 
     Args:
-        messages: The messages of the state.
+        reply: The newest reply.
+        results: The results that it has so far.
         call: The call.
         place: How many were sent out before it, where the host knows.
     """
-    reply, results = newest_reply(messages)
-    if reply is None:
+    if reply is None or place == 0:
         return []
     left = [other for other, found in pair(reply, results) if found is None]
     if place is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -54,6 +54,7 @@ class Guard:
         wall: Seconds since some fixed day, for the time between two turns.
         sleep: Lets seconds pass.
         asleep: The same on an event loop.
+        acts: What it does beside stopping.
     """
 
     policy: Policy
@@ -63,6 +64,11 @@ class Guard:
     sleep: Callable[[float], Any] = time.sleep
     asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
     wall: Callable[[], float] = time.time
+    acts: Acts = field(init=False)
+
+    def __post_init__(self) -> None:
+        acts = Acts(policy=self.policy, sleep=self.sleep, asleep=self.asleep)
+        object.__setattr__(self, "acts", acts)
 
     @property
     def switches(self) -> bool:
@@ -132,59 +138,43 @@ class Guard:
         after, why = {**plan.memory, "used": used}, str(out or prompts.cut_off())
         return self._exit(plan.before, after, scene, verdict, "budget", why)
 
-    def before_tool(
-        self,
-        data: Any,
-        messages: Sequence[BaseMessage],
-        call: Mapping[str, Any],
-        place: int | None = None,
-        tools: Mapping[str, BaseTool] | None = None,
-    ) -> ToolMessage | None:
+    def before_tool(self, ask: Ask, place: int | None = None) -> ToolMessage | None:
         """The answer to a call that is not to be executed; `None` if it is.
 
         Args:
-            data: The channel's value, as it was stored.
-            messages: The messages of the state.
-            call: The call.
+            ask: The call, and what is known then.
             place: How many of its batch were sent out before it, where the host knows;
                 its id does not tell where ids are used twice.
-            tools: The tools by name, as far as the host knows them.
         """
         if self.policy.observe_only:
             return None
-        memory = memories.load(data)
-        reply, _ = newest_reply(messages)
+        call, memory, name = ask.call, ask.memory, ask.call["name"]
+        reply, results = newest_reply(ask.messages)
         if reply is not None and exits.KEY in reply.response_metadata:
             return None  # the guard itself asks
-        ahead = past.ahead(messages, call, place)
-        opened = memory["host"].get("open") or {}
-        if offers_leave(tools) and past.is_early(call, reply, memory):
+        ahead = past.ahead(reply, results, call, place)
+        if past.is_early(call, reply, memory) and offers_leave(ask.tools):
             return refused(call, prompts.nothing_tried(), "early")
+        opened = memory["host"].get("open") or {}
         refusal = admit(
             self.policy,
             memory,
-            call["name"],
-            {**defaults((tools or {}).get(call["name"])), **call["args"]},
+            name,
+            {**defaults(ask.tools.get(name)), **call["args"]},
             before=len(ahead),
-            before_same=sum(other["name"] == call["name"] for other in ahead),
+            before_same=sum(other["name"] == name for other in ahead),
             spend=opened.get("spend"),
         )
         if refusal is None:
-            ask = self.ask(data, call, messages, tools or {})
             return self.acts.answered(ask, ahead)
         if refusal.exceeded is not None:
-            text, why = prompts.refused(call["name"], str(refusal.exceeded)), "budget"
+            text, why = prompts.refused(name, str(refusal.exceeded)), "budget"
         else:
             why = refusal.held or "loop"
-            text = prompts.blocked(call["name"], why)
+            text = prompts.blocked(name, why)
         thread = past.thread_of(memory["host"])
         self._tell("blocked", thread, None, Verdict(), text)
         return refused(call, text, why)
-
-    @property
-    def acts(self) -> Acts:
-        """What it does beside stopping."""
-        return Acts(policy=self.policy, sleep=self.sleep, asleep=self.asleep)
 
     def ask(
         self,
@@ -193,15 +183,22 @@ class Guard:
         messages: Sequence[BaseMessage],
         tools: Mapping[str, BaseTool],
     ) -> Ask:
-        """A call, and what is known of it, for `acts`."""
-        host, left = memories.load(data)["host"], self.seconds_left(data)
-        return Ask(call=call, host=host, messages=messages, tools=tools, left=left)
+        """A call, and what is known of it, for `before_tool` and `acts`.
 
-    def seconds_left(self, data: Any) -> float | None:
+        Args:
+            data: The channel's value, as it was stored.
+            call: The call.
+            messages: The messages of the state.
+            tools: The tools by name, as far as the host knows them.
+        """
+        memory = memories.load(data)
+        left = self.seconds_left(memory)
+        return Ask(call=call, memory=memory, messages=messages, tools=tools, left=left)
+
+    def seconds_left(self, memory: Memory) -> float | None:
         """Active seconds left before a call has to be cut; `None` for no limit."""
         if self.policy.observe_only:
             return None
-        memory = memories.load(data)
         spend = (memory["host"].get("open") or {}).get("spend", {})
         return budgets.seconds_left(self.policy.budgets, memory["used"], spend)
 

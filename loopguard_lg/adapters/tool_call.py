@@ -8,7 +8,6 @@ from typing import Any, TypeAlias, cast
 
 from langchain_core import messages
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -44,21 +43,22 @@ class ToolCall:
 
     def work(self) -> Work[Result]:
         """Execute the call if it may be, and note how it went."""
-        answer = self._answer()
+        ask = self._ask()
+        answer = self._answer(ask)
         if answer is not None:
             return answer
         with ledger(self.guard.policy.prices) as entry:
             started = self.clock()
             mark: dict[str, Any] = {}
             try:
-                result: Result = yield from self._executed(started, mark)
+                result: Result = yield from self._executed(ask, started, mark)
             except Exception as error:
                 result = self._raised(error)
             mark |= {"seconds": self.clock() - started, **entry.mark()}
-            return self._finished(result, mark)
+            return self._finished(ask, result, mark)
 
-    def _executed(self, started: float, mark: dict[str, Any]) -> Work[Result]:
-        acts, ask = self.guard.acts, self._ask
+    def _executed(self, ask: Ask, started: float, mark: dict[str, Any]) -> Work[Result]:
+        acts = self.guard.acts
         request = self._prepared(acts.prepared(ask))
         return acts.executed(
             ask,
@@ -75,11 +75,6 @@ class ToolCall:
         return step_of(self.request.tool_call, result, {}, self.request.tool)
 
     @property
-    def _ask(self) -> Ask:
-        call = self.request.tool_call
-        return self.guard.ask(self._memory, call, self._messages, self._tools)
-
-    @property
     def _memory(self) -> Any:
         return read(self.request.state, self.channel)
 
@@ -87,19 +82,19 @@ class ToolCall:
     def _messages(self) -> Sequence[BaseMessage]:
         return read(self.request.state, "messages") or []
 
-    @property
-    def _tools(self) -> Mapping[str, BaseTool]:
-        return {tool.name: tool for tool in self.request.runtime.tools}
+    def _ask(self) -> Ask:
+        tools = {tool.name: tool for tool in self.request.runtime.tools}
+        call = self.request.tool_call
+        return self.guard.ask(self._memory, call, self._messages, tools)
 
-    def _answer(self) -> ToolMessage | None:
-        call, past = self.request.tool_call, self._messages
-        place = _place(self.request)
-        refusal = self.guard.before_tool(self._memory, past, call, place, self._tools)
+    def _answer(self, ask: Ask) -> ToolMessage | None:
+        call = ask.call
+        refusal = self.guard.before_tool(ask, _place(self.request))
         if refusal is not None or call["name"] != "ask_user":
             return refusal
         if self.request.tool is not leave.ask_user:
             return None
-        return leave.asked(call, past, resumable=resumable())
+        return leave.asked(call, ask.messages, resumable=resumable())
 
     def _prepared(self, call: Mapping[str, Any]) -> ToolCallRequest:
         if call is self.request.tool_call:
@@ -121,28 +116,30 @@ class ToolCall:
             status="error",
         )
 
-    def _finished(self, result: Result, mark: Mapping[str, Any]) -> Result:
+    def _finished(self, ask: Ask, result: Result, mark: Mapping[str, Any]) -> Result:
         """The result with advice, and with what was measured of it in its metadata.
 
         A command keeps everything else that it does; results of other calls in it, and
         lists of anything else, are left as they are.
         """
         if isinstance(result, ToolMessage):
-            return self._noted(result, mark)
+            return self._noted(ask, result, mark)
         update = getattr(result, "update", None)
         if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
             return result
         noted = [
-            self._noted(message, mark)
+            self._noted(ask, message, mark)
             if isinstance(message, ToolMessage)
-            and message.tool_call_id == self.request.tool_call["id"]
+            and message.tool_call_id == ask.call["id"]
             else message
             for message in update["messages"]
         ]
         return replace(result, update={**update, "messages": noted})
 
-    def _noted(self, message: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
-        return with_mark(self.guard.acts.advised(self._ask, message), mark)
+    def _noted(
+        self, ask: Ask, message: ToolMessage, mark: Mapping[str, Any]
+    ) -> ToolMessage:
+        return with_mark(self.guard.acts.advised(ask, message), mark)
 
 
 def resumable() -> bool:

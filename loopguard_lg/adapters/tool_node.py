@@ -27,6 +27,7 @@ from langgraph.prebuilt.tool_node import (
 
 from loopguard_lg import hooks, prompts
 from loopguard_lg.adapters import exits
+from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import adrive, drive
 from loopguard_lg.adapters.graph_state import rewritten, written
 from loopguard_lg.adapters.messages import (
@@ -79,10 +80,10 @@ class _Call(ToolCall):
     def _messages(self) -> Sequence[BaseMessage]:
         return self.past.messages
 
-    def _answer(self) -> ToolMessage | None:
+    def _answer(self, ask: Ask) -> ToolMessage | None:
         over, call = self.past.over, self.request.tool_call
         if over is None:
-            return ToolCall._answer(self)
+            return ToolCall._answer(self, ask)
         return refused(call, prompts.refused(call["name"], over["detail"]), "over")
 
 
