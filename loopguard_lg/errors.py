@@ -4,7 +4,8 @@
 LoopGuardError
 ├── PolicyError (ValueError)         your configuration is wrong
 ├── LoopHaltedError (RuntimeError)   a run was stopped that has no other way to end
-└── TraceFormatError (ValueError)    a recording can't be read
+├── TraceFormatError (ValueError)    a recording can't be read
+└── WorkspaceError (RuntimeError)    files can't be saved, put back or locked
 ```
 """
 
@@ -53,3 +54,7 @@ class TraceFormatError(LoopGuardError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.problem}"
+
+
+class WorkspaceError(LoopGuardError, RuntimeError):
+    """Files can't be saved, put back or locked; the run itself can go on without."""

@@ -1,0 +1,1 @@
+"""The files that agents work on: snapshots, changes, locks, recovery, hand-over."""
