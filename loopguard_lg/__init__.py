@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loopguard_lg.adapters.functional import guarded
     from loopguard_lg.adapters.graph import guard_graph
     from loopguard_lg.adapters.middleware import LoopGuardMiddleware
     from loopguard_lg.adapters.tool_node import GuardedToolNode
@@ -75,9 +76,11 @@ __all__ = [
     "__version__",
     "decide",
     "guard_graph",
+    "guarded",
 ]
 
 _HOMES = {
+    "adapters.functional": "guarded",
     "adapters.graph": "guard_graph",
     "adapters.middleware": "LoopGuardMiddleware",
     "adapters.tool_node": "GuardedToolNode",
