@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from loopguard_lg.digests import short, size
+from loopguard_lg.editlog import Log
 from loopguard_lg.progress import LITTLE, MUCH
 from loopguard_lg.reading import read_turn
 from loopguard_lg.steps import Compaction, Event, Human, Turn, clip
@@ -63,6 +64,7 @@ class History(NamedTuple):
         marks: The bits of `Mark` that any of them has.
         progress: The newest event moved the task.
         agent: Who acted last, by name.
+        edited: Digest (see `editlog`) and path of each file edited by the newest turn.
     """
 
     i: int = -1
@@ -74,6 +76,7 @@ class History(NamedTuple):
     marks: int = 0
     progress: bool = False
     agent: str = ""
+    edited: Mapping[int, str] = {}
 
     @classmethod
     def load(cls, data: Mapping[str, Any] | None) -> History:
@@ -90,7 +93,7 @@ class History(NamedTuple):
         )
 
     def dump(self) -> dict[str, Any]:
-        """Plain data, at most about 4.5 KB in msgpack. The lists are shared, not
+        """Plain data, at most about 4.8 KB in msgpack. The lists are shared, not
         copied: nobody may change them.
         """
         return {
@@ -216,16 +219,23 @@ def _push_turn(
     else:
         gain, what, marks = scale.talk(turn.text), said, 0
         kind, rows = TEXT, past.rows
+    known = _note_turn(past.known, turn, t, gap, scale)
+    edited: Mapping[int, str] = {}
+    if scale.edits or turn.touched:
+        log = Log(known.edits, known.lines)
+        log.add(scale.edits, turn, i)
+        known, edited = known._replace(edits=log.edits, lines=log.lines), log.now
     return History(
         i=i,
         rows=rows,
         turns=grow_turns(past.turns, (i, kind, what, agent, said, gain)),
         seen=scale.seen,
-        known=_note_turn(past.known, turn, t, gap, scale),
+        known=known,
         now=now,
         marks=marks,
         progress=gain == MUCH,
         agent=turn.agent,
+        edited=edited,
     )
 
 
@@ -252,6 +262,8 @@ def _note_turn(known: Known, turn: Turn, t: float, gap: float, scale: Scale) -> 
         0 if turn.steps else _chant(turn.text),
         scale.done,
         scale.checks,
+        known.edits,
+        known.lines,
     )
 
 

@@ -30,6 +30,7 @@ _OTHER = {
     "ping_pong": "answer with what is known instead of handing over again",
     "recurring_error": "find the cause of the error before the next try",
     "failing_edits": "read the failing output and rethink the approach before editing",
+    "edit_rate": "say what the last edits changed, and test them before the next one",
     "tampering": "leave the tests as they are and mend the code, or say why not",
     "bloat": "finish this step and hand over with a short summary",
     "chanting": "give the final answer once, or take an action",

@@ -14,6 +14,7 @@ from loopguard_lg.digests import (
     short,
     step_digests,
 )
+from loopguard_lg.editlog import edit_of
 from loopguard_lg.progress import MUCH, NOTHING, Outcome, read_outcome, state_in
 from loopguard_lg.roles import read_use, thinks
 from loopguard_lg.sketches import sketch
@@ -52,6 +53,9 @@ def read_turn(
         gain = scale.call(call)
         waited = Mark.WAITED if _waited(call, policy, gap, past) else 0
         seen = _weighed(call, gain, waited, policy)
+        if seen.changed and seen.path and seen.role == "write" and turn.t is not None:
+            edit = edit_of(step, seen.path)
+            scale.edits += (edit,) if edit else ()
         found.setdefault((seen.call, seen.result), seen)
     return tuple(found.values())
 

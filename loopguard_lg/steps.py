@@ -90,6 +90,27 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """A change of a file that a watcher saw, by its modification time.
+
+    It goes on the turn during which it happened. Beside a call of that turn that edits
+    the same file it is no second edit: a file counts once for each such call, or once
+    for each touch, whichever are more.
+
+    Attributes:
+        path: The file, relative to the workspace or as the tools spell it.
+        t: When, in seconds since the run began; `None`: as the turn.
+        agent: Who holds the file's lock; empty: whose turn it is.
+        size: Bytes of the file afterwards, where known: a file that grows is work.
+    """
+
+    path: str
+    t: float | None = None
+    agent: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One model reply and what came of its calls.
 
@@ -105,6 +126,7 @@ class Turn:
         i: Position in the recording; the engine counts by itself where `None`.
         nested: Usage of agents that ran inside this turn's calls.
         progress: What a tool reported by which the task moved; empty for nothing.
+        touched: Changes of files that a watcher saw while its calls ran.
     """
 
     agent: str = ""
@@ -118,6 +140,7 @@ class Turn:
     i: int | None = None
     nested: tuple[Nested, ...] = ()
     progress: str = ""
+    touched: tuple[Touch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

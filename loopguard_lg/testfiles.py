@@ -32,8 +32,10 @@ _DODGES = re.compile(
     r"|-dmaven\.test\.skip|--no-verify|rm (?:-\w+ )*\S*tests?[/_.]\S*|exit 0\b",
     re.IGNORECASE,
 )
-_OLD = ("old", "old_string", "old_str", "search", "old_text", "find", "oldText")
-_NEW = ("new", "new_string", "new_str", "replace", "new_text", "newText", "replacement")
+OLD = ("old", "old_string", "old_str", "search", "old_text", "find", "oldText")
+"""Arguments with the text that an edit takes out."""
+NEW = ("new", "new_string", "new_str", "replace", "new_text", "newText", "replacement")
+"""Arguments with the text that it puts in."""
 
 
 def is_test(path: str) -> bool:
@@ -50,8 +52,8 @@ def weakens(step: Step, use: Use) -> bool:
         return False
     if step.tool.lower().startswith(("delete", "remove", "rm")):
         return True
-    new = argument(step.args, _NEW)
-    old = argument(step.args, _OLD)
+    new = argument(step.args, NEW)
+    old = argument(step.args, OLD)
     return new is not None and old is not None and _softer(clip(old), clip(new))
 
 
@@ -84,4 +86,4 @@ def argument(args: Any, names: tuple[str, ...]) -> str | None:
 
 def content_after(step: Step) -> str | None:
     """The text that an edit or a write puts in place, clipped by the caller."""
-    return argument(step.args, (*_NEW, "content", "contents", "text", "file_text"))
+    return argument(step.args, (*NEW, "content", "contents", "text", "file_text"))

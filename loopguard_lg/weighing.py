@@ -12,6 +12,7 @@ from zlib import crc32
 
 from loopguard_lg.commands import Use
 from loopguard_lg.digests import squeeze
+from loopguard_lg.editlog import Edit
 from loopguard_lg.progress import LITTLE, MUCH, NOTHING, Outcome, todos_done
 from loopguard_lg.sketches import likeness, units
 from loopguard_lg.steps import Step, clip
@@ -73,6 +74,7 @@ class Scale:
         seen: The lines seen, those of this turn included.
         done: Items of the plan ticked off.
         checks: The fewest failures of each check.
+        edits: What its calls did to files.
     """
 
     def __init__(self, past: History) -> None:
@@ -80,6 +82,7 @@ class Scale:
         self.seen = past.seen.copy() or [0] * SLOTS
         self.done = past.known.done
         self.checks = past.known.checks.copy()
+        self.edits: list[Edit] = []
 
     def talk(self, text: str) -> int:
         """What a reply without calls says that was not said before; never more than a

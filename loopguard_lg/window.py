@@ -157,6 +157,8 @@ class Known(NamedTuple):
         chant: How often the newest reply says one sentence.
         done: Items of the plan ticked off.
         checks: Pairs of a check's digest and the fewest failures it counted, flat.
+        edits: The newest edits, flat (see `editlog`).
+        lines: Tags of the lines that edits have put in place lately.
     """
 
     t: float = 0.0
@@ -167,6 +169,8 @@ class Known(NamedTuple):
     chant: int = 0
     done: int = 0
     checks: list[int] = []
+    edits: list[int] = []
+    lines: list[int] = []
 
 
 def empty_rows() -> Rows:

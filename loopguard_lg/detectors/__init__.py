@@ -11,6 +11,7 @@ from loopguard_lg.detectors.cycles import Oscillation
 from loopguard_lg.detectors.edits import FailingEdits, Tampering
 from loopguard_lg.detectors.failures import Invalid, RecurringError
 from loopguard_lg.detectors.handoffs import PingPong
+from loopguard_lg.detectors.rates import EditRate
 from loopguard_lg.detectors.repeats import NearRepeat, Repeat
 from loopguard_lg.detectors.talk import Chanting, Planner
 from loopguard_lg.findings import Finding
@@ -22,6 +23,7 @@ __all__ = [
     "Chanting",
     "Churn",
     "Detector",
+    "EditRate",
     "FailingEdits",
     "Invalid",
     "NearRepeat",
@@ -39,6 +41,7 @@ DEFAULTS: tuple[Detector, ...] = (
     Tampering(),
     Invalid(),
     FailingEdits(),
+    EditRate(),
     Oscillation(),
     Repeat(),
     RecurringError(),

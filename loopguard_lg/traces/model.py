@@ -20,6 +20,7 @@ from loopguard_lg.steps import (
     Role,
     Step,
     Tokens,
+    Touch,
     Turn,
     clip,
 )
@@ -157,6 +158,24 @@ def _turn(record: Record, agent: str, text: str, i: int | None, where: str) -> T
         i=i,
         nested=_nested(record, where),
         progress=_get(record, "progress", str, where, ""),
+        touched=_touched(record, where),
+    )
+
+
+def _touched(record: Record, where: str) -> tuple[Touch, ...]:
+    items = _get(record, "touched", list, where, ())
+    return tuple(
+        _touch(item, f"{where}.touched[{at}]") for at, item in enumerate(items)
+    )
+
+
+def _touch(item: Any, where: str) -> Touch:
+    _object(item, where)
+    return Touch(
+        path=_get(item, "path", str, where, ""),
+        t=_number(item, "t", where),
+        agent=_get(item, "agent", str, where, ""),
+        size=_get(item, "size", int, where),
     )
 
 
@@ -236,6 +255,7 @@ def from_event(event: Event, i: int) -> dict[str, Any]:
         **_known(model=event.model, cost=event.cost, seconds=event.seconds),
         **({"nested": [_below(n) for n in event.nested]} if event.nested else {}),
         **_known(progress=event.progress or None),
+        **({"touched": [_seen(one) for one in event.touched]} if event.touched else {}),
     }
 
 
@@ -271,6 +291,12 @@ def _spent(tokens: Tokens | None) -> dict[str, Any] | None:
 def _below(nested: Nested) -> dict[str, Any]:
     counts = {"model_calls": nested.model_calls, "tokens": _spent(nested.tokens)}
     return {**counts, **_known(cost=nested.cost)}
+
+
+def _seen(touch: Touch) -> dict[str, Any]:
+    """What a watcher saw of a file."""
+    agent = touch.agent or None
+    return {"path": touch.path, **_known(t=touch.t, agent=agent, size=touch.size)}
 
 
 def _known(**values: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ KINDS = [
     "ping_pong",
     "recurring_error",
     "failing_edits",
+    "edit_rate",
     "tampering",
     "bloat",
     "chanting",

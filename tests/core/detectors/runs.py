@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from loopguard_lg.detectors import DEFAULTS, Detector, arbiter
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History
-from loopguard_lg.steps import Event, Human, Role, Step, Turn
+from loopguard_lg.steps import Event, Human, Role, Step, Touch, Turn
 from loopguard_lg.tools import ToolPolicy
 
 
@@ -35,6 +36,11 @@ def turn(*steps: Step, text: str = "", agent: str = "agent") -> Turn:
 def does(tool: str, result: str = "", **options: Any) -> Turn:
     """A reply with one call."""
     return turn(call(tool, result, **options))
+
+
+def at(t: float, event: Turn, *touched: Touch) -> Turn:
+    """The reply at a time, with the changes of files that a watcher saw."""
+    return replace(event, t=t, touched=touched)
 
 
 def says(text: str, agent: str = "agent") -> Turn:
