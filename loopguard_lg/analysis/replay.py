@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 from loopguard_lg.engine import Verdict, decide
 from loopguard_lg.errors import TraceFormatError
 from loopguard_lg.findings import Finding
+from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Event
 from loopguard_lg.traces.model import Trajectory
@@ -78,10 +79,16 @@ class Outcome:
 
 def verdicts(policy: Policy, run: Trajectory) -> Iterator[tuple[Event, Verdict]]:
     """Every event of a run with what the guard decides on it."""
-    memory: dict[str, Any] = {}
+    for event, verdict, _ in judged(policy, run):
+        yield event, verdict
+
+
+def judged(policy: Policy, run: Trajectory) -> Iterator[tuple[Event, Verdict, Memory]]:
+    """The same, with what the engine remembers after each event."""
+    memory: Memory = {}
     for event in run.events:
         verdict, memory = decide(policy, memory, event)
-        yield event, verdict
+        yield event, verdict, memory
 
 
 def check(policy: Policy, run: Trajectory) -> Outcome:
@@ -128,7 +135,14 @@ def check_all(
         lines: What `readers.lines` gives, of any number of files.
         jobs: Processes to share the work; they start with the second batch.
     """
-    work = partial(_check_batch, policy)
+    return map_runs(partial(check, policy), lines, jobs)
+
+
+def map_runs(
+    look: Callable[[Trajectory], R], lines: Source, jobs: int = 1
+) -> Iterator[R | TraceFormatError]:
+    """`look` at the run of every line, in order, as `check_all` does."""
+    work = partial(_look_at_batch, look)
     batches = iter(partial(_batch, iter(lines)), [])
     first = next(batches, [])
     yield from work(first)
@@ -141,9 +155,11 @@ def _batch(lines: Iterator[Line | TraceFormatError]) -> list[Line | TraceFormatE
     return list(islice(lines, BATCH))
 
 
-def _check_batch(policy: Policy, lines: Source) -> list[Outcome | TraceFormatError]:
+def _look_at_batch(
+    look: Callable[[Trajectory], R], lines: Source
+) -> list[R | TraceFormatError]:
     runs = map(parse, lines)
-    return [r if isinstance(r, TraceFormatError) else check(policy, r) for r in runs]
+    return [r if isinstance(r, TraceFormatError) else look(r) for r in runs]
 
 
 def _spread(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:

@@ -15,12 +15,12 @@ from loopguard_lg.cli.common import (
     Jobs,
     Paths,
     PolicyName,
-    Replayed,
     complain,
     load_policy,
     open_lines,
     print_json,
     printable,
+    replayed,
 )
 from loopguard_lg.errors import TraceFormatError
 
@@ -54,7 +54,7 @@ def check(
     """
     if explain is not None or emit_test is not None:
         return _explain(_find(paths, explain), policy, as_json, emit_test)
-    runs = Replayed(paths, policy, jobs)
+    runs = replayed(paths, policy, jobs)
     return runs.status(_report(runs, as_json))
 
 

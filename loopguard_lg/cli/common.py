@@ -6,8 +6,9 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 import typer
 
@@ -96,28 +97,51 @@ def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:
     return chain.from_iterable(map(lines, paths))
 
 
-class Replayed:
-    """The outcomes of recorded runs; what can't be read is said at the end."""
+class Replayed(Generic[T]):
+    """What came of recorded runs; what can't be read is said at the end."""
 
-    def __init__(self, paths: Sequence[str], policy: str | None, jobs: int | None):
-        from loopguard_lg.analysis.replay import check_all
-
-        jobs = jobs or os.cpu_count() or 1
-        self._outcomes = check_all(load_policy(policy), open_lines(paths), jobs)
+    def __init__(self, results: Iterable[T | TraceFormatError]) -> None:
+        self._results = results
         self._unreadable: list[TraceFormatError] = []
 
-    def __iter__(self) -> Iterator[Outcome]:
-        for outcome in counted(self._outcomes, "runs checked"):
-            if isinstance(outcome, TraceFormatError):
-                self._unreadable.append(outcome)
+    def __iter__(self) -> Iterator[T]:
+        for result in counted(self._results, "runs checked"):
+            if isinstance(result, TraceFormatError):
+                self._unreadable.append(result)
             else:
-                yield outcome
+                yield result
 
     def status(self, missed: bool) -> int:
         """The exit status: 2 for what can't be read, which is named, 1 for a miss."""
         for error in self._unreadable:
             complain(str(error))
         return 2 if self._unreadable else int(missed)
+
+
+def replayed(
+    paths: Sequence[str], policy: str | None, jobs: int | None
+) -> Replayed[Outcome]:
+    """The outcomes of recorded runs."""
+    from loopguard_lg.analysis.replay import check_all
+
+    jobs = jobs or os.cpu_count() or 1
+    return Replayed(check_all(load_policy(policy), open_lines(paths), jobs))
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """What is imported in here comes with an extra, which is named if it is missing.
+
+    Raises:
+        InputError: A module outside of this package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "loopguard_lg").startswith("loopguard_lg"):
+            raise
+        wanted = f"this needs `pip install 'loopguard_lg[{name}]'`"
+        raise InputError(f"{wanted} (there is no {error.name})") from None
 
 
 def counted(items: Iterable[T], what: str) -> Iterator[T]:

@@ -12,10 +12,10 @@ from loopguard_lg.cli.common import (
     Jobs,
     Paths,
     PolicyName,
-    Replayed,
     complain,
     print_json,
     printable,
+    replayed,
 )
 
 Share: TypeAlias = Annotated[float | None, typer.Option(min=0, max=1, metavar="SHARE")]
@@ -43,7 +43,7 @@ def score(
     from loopguard_lg.analysis import score as scoring
 
     known = scoring.read_labels(labels)
-    runs = Replayed(paths, policy, jobs)
+    runs = replayed(paths, policy, jobs)
     figures = scoring.score(runs, known)
     if as_json:
         print_json(figures)

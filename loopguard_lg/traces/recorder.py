@@ -238,6 +238,7 @@ def _intervention(event: GuardEvent) -> dict[str, Any]:
         "name": event.name,
         "rung": event.verdict.rung,
         "text": event.text,
+        **({"reason": "budget"} if event.verdict.exceeded else {}),
     }
 
 
