@@ -286,6 +286,18 @@ def seconds_left(
     return max(0.0, min(left)) if left else None
 
 
+def model_calls_left(
+    budgets: tuple[Budget, ...], used: Mapping[str, Mapping[str, float]]
+) -> float:
+    """How many more model calls the budgets have room for."""
+    left = [
+        budget.model_calls - used[budget.scope].get("model_calls", 0)
+        for budget in budgets
+        if budget.model_calls is not None
+    ]
+    return min(left, default=math.inf)
+
+
 def refuses_call(
     budgets: tuple[Budget, ...],
     used: Mapping[str, Mapping[str, float]],

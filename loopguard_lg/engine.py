@@ -165,7 +165,9 @@ def _judge(
     if finding is None or state is None:
         return _settled(policy, before, after, history, faults, finding, findings)
     after["ladder"] = state
-    after["pad"] = _ruled_out(after["pad"], policy, state, finding)
+    left = policy.ladder.at(before["ladder"].get("by", 0))
+    way = left.way if isinstance(left, Escalate) else ""
+    after["pad"] = _ruled_out(after["pad"], policy, state, finding, way)
     return Verdict(
         action=_action(policy, state),
         i=history.i,
@@ -335,12 +337,13 @@ def _noted(pad: scratchpad.Pad, pairs: Iterable[tuple[Step, Seen]]) -> scratchpa
 
 
 def _ruled_out(
-    pad: scratchpad.Pad, policy: Policy, state: Memory, finding: Finding
+    pad: scratchpad.Pad, policy: Policy, state: Memory, finding: Finding, way: str
 ) -> scratchpad.Pad:
     for digest in finding.holds[:2]:
         pad = scratchpad.ruled_out(pad, digest)
     if isinstance(policy.ladder.at(state["rung"]), Escalate):
-        pad = scratchpad.add(pad, "branches", scratchpad.quote(finding.detail, 90))
+        branch = scratchpad.quote(finding.detail, 90)
+        pad = scratchpad.add(pad, "branches", f"{branch} ({way})" if way else branch)
     return pad
 
 

@@ -5,12 +5,15 @@ a rung down again. State is plain data:
 
     {"rung": 0.., "key": int, "kind": str, "detail": str, "at": turn of the newest
      intervention, "onset": turn at which the trouble began, "told": keys reflected on,
-     "holds": blocked calls, "left": turns of escalation, "branch": escalations so far,
-     "count": interventions in this run}
+     "holds": blocked calls, "left": turns of escalation, "count": interventions in this
+     run, "branches": rungs that were escalated to, "by": rung of the newest
+     intervention, "since": turns after it, "tool": whose loop it was about}
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -21,7 +24,64 @@ _TOLD = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reflect:
+class Another:
+    """Another way to go on: what `Reflect` and `Escalate` can change, in any mix.
+
+    After a `Reflect` it holds for the next turn, after an `Escalate` for its turns.
+
+    Attributes:
+        temperature: The model's temperature meanwhile.
+        samples: Replies that the model is asked for, of which one is taken; the calls
+            of the others are never made, their tokens are paid for.
+        verifier: A function of (messages, reply) that returns a number: the reply with
+            the highest one is taken. If `None`, the first that repeats nothing.
+        reading_only: For so many turns there are only tools that read.
+        hide_tool: Leave out the tool of the loop for one turn.
+        lift_tool_choice: Lift a tool choice that the app forces.
+    """
+
+    temperature: float | None = None
+    samples: int = 1
+    verifier: Callable[..., Any] | None = None
+    reading_only: int = 0
+    hide_tool: bool = False
+    lift_tool_choice: bool = True
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        _positive(f"{name}.samples", self.samples)
+        _positive(f"{name}.reading_only", self.reading_only, 0)
+        for switch in ("hide_tool", "lift_tool_choice"):
+            if not isinstance(getattr(self, switch), bool):
+                given = f"{name}.{switch}={getattr(self, switch)!r}"
+                raise PolicyError(f"{given}: give True or False")
+        if not (self.temperature is None or _is_warm(self.temperature)):
+            given = f"{name}.temperature={self.temperature!r}"
+            raise PolicyError(f"{given}: give a number of at least 0, or None")
+        verifier: Any = self.verifier
+        if not (verifier is None or callable(verifier)):
+            given = f"{name}.verifier={verifier!r}"
+            raise PolicyError(f"{given}: give a function of (messages, reply)")
+
+    @property
+    def way(self) -> str:
+        """Its options in words, for the scratchpad; empty where none is set."""
+        named = {
+            f"temperature {self.temperature}": self.temperature is not None,
+            f"{self.samples} samples": self.samples > 1,
+            "reading only": self.reading_only > 0,
+            "without its tool": self.hide_tool,
+        }
+        return ", ".join(text for text, is_set in named.items() if is_set)
+
+
+def _is_warm(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= value < math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reflect(Another):
     """Say what was seen and ask for another action, once for each loop.
 
     Attributes:
@@ -31,11 +91,12 @@ class Reflect:
     tokens: int = 500
 
     def __post_init__(self) -> None:
+        Another.__post_init__(self)
         _positive("Reflect.tokens", self.tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Escalate:
+class Escalate(Another):
     """Go back to the last good point and go on from there with a stronger model.
 
     Attributes:
@@ -50,6 +111,7 @@ class Escalate:
     patience: int = 2
 
     def __post_init__(self) -> None:
+        Another.__post_init__(self)
         model = self.model
         if not (model is None or isinstance(model, str) or hasattr(model, "invoke")):
             raise PolicyError(
@@ -79,9 +141,9 @@ Rung: TypeAlias = Reflect | Escalate | AskUser | GiveUp
 """One reaction; the first trigger takes the first one."""
 
 
-def _positive(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise PolicyError(f"{name}={value!r}: give a whole number of at least 1")
+def _positive(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise PolicyError(f"{name}={value!r}: give a whole number of at least {least}")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -130,8 +192,9 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
 
     Evidence that an intervention has answered already does not count: it takes
     `finding.again` turns newer than that. A rung reflects on a loop once: where
-    progress has led down and the loop is back, that rung is passed over. An escalation
-    starts without held calls, and has its own patience.
+    progress has led down and the loop is back, that rung is passed over; so is an
+    escalation that this run has had, where there is another one above it. An
+    escalation starts without held calls, and has its own patience.
     """
     if "at" in state and not _is_fresh(ladder, state, finding):
         return None
@@ -140,6 +203,9 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     up = last if count > ladder.most else min(rung + 1, last)
     told = [*state.get("told", ())]
     while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
+        up += 1
+    had = state.get("branches", ())
+    while up in had and isinstance(ladder.at(up + 1), Escalate):
         up += 1
     on = ladder.at(up)
     if isinstance(on, Reflect):
@@ -154,7 +220,10 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "told": told[-_TOLD:],
         "holds": [] if isinstance(on, Escalate) else _held(state, finding),
         "left": on.turns if isinstance(on, Escalate) else 0,
-        "branch": state.get("branch", 0) + isinstance(on, Escalate),
+        "branches": sorted({*had, *[up] * isinstance(on, Escalate)}),
+        "by": up,
+        "since": 0,
+        "tool": finding.tool[:80],
         "count": count,
     }
 
@@ -182,9 +251,10 @@ def settle(state: State, *, progress: bool, acted: bool) -> State:
         acted: The turn changed the world by a call that is not held: what was tried
             in vain before may work now, so held calls are let go.
     """
+    since = state.get("since", 0) + 1
     if not state.get("rung"):
-        return state
-    out = {**state, "left": max(0, state.get("left", 0) - 1)}
+        return {**state, "since": since} if state else state
+    out = {**state, "left": max(0, state.get("left", 0) - 1), "since": since}
     if acted:
         out["holds"] = []
     if progress:

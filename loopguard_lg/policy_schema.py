@@ -113,12 +113,14 @@ def _key(field: Field[Any], hint: Any, about: str) -> Key:
 
 def _attribute_texts(kind: type[Any]) -> dict[str, str]:
     """What a class's docstring says of each attribute, and of itself under ``."""
-    doc = getdoc(kind) or ""
-    found = re.findall(
-        r"^ {4}(\w+): (.*(?:\n {8}.*)*)", doc.partition("Attributes:\n")[2], re.M
-    )
-    texts = {name: " ".join(text.split()) for name, text in found}
-    return {**texts, "": doc.partition("\n")[0]}
+    texts: dict[str, str] = {}
+    for part in reversed(kind.__mro__[:-1]):
+        doc = getdoc(part) or ""
+        about = doc.partition("Attributes:\n")[2]
+        found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", about, re.M)
+        texts |= {name: " ".join(text.split()) for name, text in found}
+        texts[""] = doc.partition("\n")[0]
+    return texts
 
 
 def json_type(hint: Any) -> Schema | None:

@@ -146,6 +146,15 @@ def ending(detail: str) -> str:
     )
 
 
+def barred(tool: str, offered: Sequence[str]) -> str:
+    """For the model, as the result of a call of a tool that is left out for now."""
+    others = [name for name in offered if name not in ("give_up", "ask_user")]
+    return (
+        f"Not executed: {_name(tool)} is not there in this turn. Look further with "
+        f"{_listed(others[:4])}, and say what you learned."
+    )
+
+
 def failed(tool: str, error: str) -> str:
     """For the model, as the result of a tool that raised."""
     return f"{_name(tool)} failed: {clip(error)}"

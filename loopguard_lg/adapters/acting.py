@@ -12,7 +12,16 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 
 from loopguard_lg import hooks, prompts
-from loopguard_lg.acts import advisors, cache, calls, polling, receipts, retries, state
+from loopguard_lg.acts import (
+    advisors,
+    cache,
+    calls,
+    decoding,
+    polling,
+    receipts,
+    retries,
+    state,
+)
 from loopguard_lg.acts.advisors import Facts
 from loopguard_lg.adapters.driving import CutOffError, Pause, Run, Work
 from loopguard_lg.adapters.messages import (
@@ -113,6 +122,11 @@ class Acts:
             ask: The call.
             ahead: Calls of its batch that stand before it and have no result yet.
         """
+        way = decoding.due(self.policy.ladder, ask.memory["ladder"])
+        left = self.offered(way, ask.tools) if way.bars else {ask.call["name"]}
+        if ask.call["name"] in {*ask.tools} - left:
+            names = [name for name in ask.tools if name in left]
+            return refused(ask.call, prompts.barred(ask.call["name"], names), "barred")
         if not self._concerns(ask.call["name"], ask.tools):
             return None
         plan = self._plan(ask, ask.call)
@@ -134,6 +148,15 @@ class Acts:
         if not isinstance(found, ToolMessage):
             return None
         return _again(ask.call, found, prompts.cached())
+
+    def offered(self, way: decoding.Decoding, tools: Mapping[str, Any]) -> set[str]:
+        """The names of the tools that are left for a turn."""
+        known = self.policy.tools
+        roles = {
+            name: decoding.role(name, known.get(name), role_of(tool))
+            for name, tool in tools.items()
+        }
+        return decoding.offered(way, roles)
 
     def _concerns(self, name: str, tools: Mapping[str, BaseTool]) -> bool:
         """Whether an act may have something to do with calls of a tool."""

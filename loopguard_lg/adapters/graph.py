@@ -90,6 +90,7 @@ def guard_graph(
     names = (tools,) if isinstance(tools, str) else tuple(tools)
     _check(builder, model, names)
     policy = Policy.checked(policy)
+    _check_rungs(policy)
     known = {t.name: t for name in names for t in _tools_of(builder, name)}
     guard = Guard(
         policy=policy,
@@ -111,6 +112,19 @@ def guard_graph(
     graph.nodes(stronger)
     graph.edges()
     return graph.new
+
+
+def _check_rungs(policy: Policy) -> None:
+    """Refuse what only a middleware can do: here the app's own node calls the model."""
+    for rung in policy.ladder.rungs:
+        for name, plain in (("temperature", None), ("samples", 1)):
+            value = getattr(rung, name, plain)
+            if value != plain:
+                raise PolicyError(
+                    f"{type(rung).__name__}.{name}={value!r}: in a graph the node "
+                    f"calls its model by itself; leave {name} out, or use "
+                    "Escalate(model=...), reading_only or hide_tool"
+                )
 
 
 def _empty(builder: Builder) -> Builder:

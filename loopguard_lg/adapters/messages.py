@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeGuard, get_args
+from typing import Any, TypeGuard, TypeVar, get_args
 
 from langchain_core.messages import (
     AIMessage,
@@ -36,11 +36,14 @@ def text_of(message: BaseMessage) -> str:
     return "\n".join(_block(block) for block in content)
 
 
-def with_mark(result: ToolMessage, mark: Mapping[str, Any]) -> ToolMessage:
-    """The result with facts of the guard's in its metadata; those there win."""
-    within = mark_of(result)  # by another guard
-    metadata = {**result.response_metadata, MARK: {**mark, **within}}
-    return result.model_copy(update={"response_metadata": metadata})
+Marked = TypeVar("Marked", AIMessage, ToolMessage)
+
+
+def with_mark(message: Marked, mark: Mapping[str, Any]) -> Marked:
+    """A message with facts of the guard's in its metadata; those there win."""
+    within = mark_of(message)  # by another guard
+    metadata = {**message.response_metadata, MARK: {**mark, **within}}
+    return message.model_copy(update={"response_metadata": metadata})
 
 
 def own_text(result: ToolMessage) -> str:
@@ -247,16 +250,21 @@ def turn_of(
     return Turn(
         text=text_of(reply),
         steps=steps,
-        nested=tuple(_nested(n) for mark in marks for n in mark.get("nested", ())),
+        nested=nested_of([mark_of(reply), *marks]),
         progress="; ".join(mark["progress"] for mark in marks if "progress" in mark),
         **known,
     )
 
 
-def mark_of(result: ToolMessage | None) -> Mapping[str, Any]:
-    """What a guard noted of a result."""
-    mark = result.response_metadata.get(MARK) if result is not None else None
+def mark_of(message: BaseMessage | None) -> Mapping[str, Any]:
+    """What a guard noted of a result, or of a reply."""
+    mark = message.response_metadata.get(MARK) if message is not None else None
     return mark if isinstance(mark, Mapping) else {}
+
+
+def nested_of(marks: Iterable[Mapping[str, Any]]) -> tuple[Nested, ...]:
+    """What was spent inside calls, and on replies that were not taken."""
+    return tuple(_nested(n) for mark in marks for n in mark.get("nested", ()))
 
 
 def _nested(data: Mapping[str, Any]) -> Nested:
@@ -313,13 +321,13 @@ def _defaults(schema: type) -> dict[str, Any]:
 _ROLES = frozenset(get_args(Role))
 
 
-def role_of(tool: BaseTool | None) -> Role | None:
+def role_of(tool: Any) -> Role | None:
     """What a tool says of itself: a tag, or the hints of the MCP specification.
 
     Source: the `ToolAnnotations` of the Model Context Protocol, which
     langchain-mcp-adapters puts into `metadata`.
     """
-    if tool is None:
+    if not isinstance(tool, BaseTool):
         return None
     named = next((tag for tag in tool.tags or () if tag in _ROLES), None)
     if named:

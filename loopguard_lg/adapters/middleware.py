@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import isawaitable
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from langchain.agents.middleware import (
@@ -26,8 +27,8 @@ from langgraph.managed.is_last_step import RemainingStepsManager
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from loopguard_lg.adapters import exits, leave
-from loopguard_lg.adapters.driving import CutOffError, Work, adrive, drive, within
+from loopguard_lg.adapters import driving, exits, leave
+from loopguard_lg.adapters.driving import Work, adrive, drive
 from loopguard_lg.adapters.model_call import ModelCall, is_over, model_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
@@ -153,13 +154,11 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             turn = turn.planned(shared.before(turn.plan, _whose(request)))
         if turn.plan.final is not None:
             return turn.left()
-        started = self._clock()
-        try:
-            response = handler(turn.request)
-        except Exception as error:
-            turn = turn.without_stronger(error)
-            response = handler(turn.request)
-        seconds = self._clock() - started
+        turn, response, seconds = drive(
+            turn.replied(self._clock, self._left(turn)), partial(_ran, handler)
+        )
+        if response is None:
+            return turn.left()
         if shared is not None and is_over(response):
             turn = turn.planned(shared.after(turn.plan, _whose(request)))
         return turn.done(response, seconds)
@@ -176,16 +175,11 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             turn = turn.planned(await shared.abefore(turn.plan, _whose(request)))
         if turn.plan.final is not None:
             return turn.left()
-        started = self._clock()
-        left = self._guard.seconds_left(turn.plan.memory)
-        try:
-            response = await within(left, partial(handler, turn.request))
-        except CutOffError:
-            return turn.cut(self._clock() - started).left()
-        except Exception as error:
-            turn = turn.without_stronger(error)
-            response = await handler(turn.request)
-        seconds = self._clock() - started
+        turn, response, seconds = await adrive(
+            turn.replied(self._clock, self._left(turn)), partial(_aran, handler)
+        )
+        if response is None:
+            return turn.left()
         if shared is not None and is_over(response):
             turn = turn.planned(await shared.aafter(turn.plan, _whose(request)))
         return turn.done(response, seconds)
@@ -206,6 +200,9 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         """Execute a call if it may be, and note how it went."""
         work = self._call(request)
         return await adrive(work, lambda run: handler(run.given))
+
+    def _left(self, turn: ModelCall) -> float | None:
+        return self._guard.seconds_left(turn.plan.memory)
 
     def _call(self, request: ToolCallRequest) -> Work[ToolMessage | Command[Any]]:
         return ToolCall(
@@ -230,6 +227,16 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             told=told,
             observers=self._guard.observers,
         )
+
+
+def _ran(handler: Callable[[Any], Any], run: driving.Run) -> Any:
+    """What the model says, or what a function of the user's does."""
+    return handler(run.given) if run.what is None else run.what(*run.given)
+
+
+async def _aran(handler: Callable[[Any], Any], run: driving.Run) -> Any:
+    out = _ran(handler, run)
+    return await out if isawaitable(out) else out
 
 
 def _whose(request: ModelRequest[Any]) -> Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,13 @@ from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
+from loopguard_lg.acts.decoding import Decoding, due
 from loopguard_lg.adapters import exits
+from loopguard_lg.adapters.driving import CutOffError, Run, Work
 from loopguard_lg.adapters.messages import readable
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
+from loopguard_lg.adapters.samples import Samples
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.view import signed
 from loopguard_lg.hooks import GuardEvent, Observer, logger, notify
@@ -55,9 +58,30 @@ class ModelCall:
         messages = shown(plan, self.scene, self._reader)
         if messages is not asked.messages:
             changes["messages"] = messages
-        if plan.lifts_tool_choice and asked.tool_choice is not None:
+        if plan.lifts_tool_choice and self.way.lifts and asked.tool_choice is not None:
             changes["tool_choice"] = None
+        changes |= self._decoded()
         return asked.override(**changes) if changes else asked
+
+    @property
+    def way(self) -> Decoding:
+        """How the reply is to be made."""
+        return due(self.guard.policy.ladder, self.plan.memory["ladder"])
+
+    def _decoded(self) -> dict[str, Any]:
+        """What a rung's options change in the request."""
+        way, asked = self.way, self.asked
+        changes: dict[str, Any] = {}
+        if way.temperature is not None:
+            settings = {**asked.model_settings, "temperature": way.temperature}
+            changes["model_settings"] = settings
+        if way.bars:
+            named = {_tool_name(tool): tool for tool in asked.tools}
+            left = self.guard.acts.offered(way, named)
+            changes["tools"] = [tool for name, tool in named.items() if name in left]
+            if _tool_name(asked.tool_choice) in {*named} - left:
+                changes["tool_choice"] = None
+        return changes
 
     @property
     def _reader(self) -> str | None:
@@ -73,15 +97,49 @@ class ModelCall:
         return replace(self, plan=plan)
 
     def without_stronger(self, error: Exception) -> ModelCall:
-        """The same turn with the agent's own model, where the stronger one failed.
+        """The same turn with the agent's own model as it is, where another one failed,
+        or does not take the temperature.
 
         Raises:
-            Exception: `error`, if it was the agent's own model that failed.
+            Exception: `error`, if it was the agent's own model as it is that failed.
         """
-        if self.plan.stronger is None or isinstance(error, GraphBubbleUp):
+        special = self.plan.stronger is not None or self.way.temperature is not None
+        if not special or isinstance(error, GraphBubbleUp):
             raise error
         logger.warning("loopguard: the stronger model failed: %s", error)
         return self.planned(self.plan.without_stronger())
+
+    def replied(
+        self, clock: Callable[[], float], left: float | None
+    ) -> Work[tuple[ModelCall, ModelResponse[Any] | None, float]]:
+        """Have the model called; the turn, its reply and the seconds that it took.
+
+        There is no reply where the model was cut off: then the turn leaves.
+
+        Args:
+            clock: Seconds from any start.
+            left: Seconds left in the budget; only async keeps to them.
+        """
+        turn, started = self, clock()
+        response: ModelResponse[Any] | None
+        try:
+            response = yield from turn._samples.work(left, clock)
+        except CutOffError:
+            return turn.cut(clock() - started), None, 0.0
+        except Exception as error:
+            turn = turn.without_stronger(error)
+            response = yield Run(turn.request)
+        return turn, response, clock() - started
+
+    @property
+    def _samples(self) -> Samples:
+        return Samples(
+            guard=self.guard,
+            request=self.request,
+            scene=self.scene,
+            memory=self.plan.memory,
+            way=self.way,
+        )
 
     def cut(self, seconds: float) -> ModelCall:
         """The same turn where the model did not answer in time."""
@@ -136,6 +194,14 @@ def is_over(response: ModelResponse[Any]) -> bool:
         return True
     replies = [m for m in response.result if isinstance(m, AIMessage)]
     return not any(m.tool_calls or m.invalid_tool_calls for m in replies)
+
+
+def _tool_name(tool: Any) -> str:
+    """The name of a tool, which may be a provider's own in a dict."""
+    if isinstance(tool, Mapping):
+        inner = tool.get("function", tool)
+        return str(inner.get("name") or inner.get("type"))
+    return str(getattr(tool, "name", tool))
 
 
 def model_name(model: Any) -> str | None:

@@ -43,8 +43,9 @@ class Plan:
         return bool(self.note) or self.verdict.action == "escalate"
 
     def without_stronger(self) -> Plan:
-        """The plan where the stronger model can't be had: its turns are over."""
-        ladder = {**self.memory["ladder"], "left": 0}
+        """The plan where what it asks for can't be had: a model, or a temperature."""
+        state = self.memory["ladder"]
+        ladder = {**state, "left": 0, "since": max(1, state.get("since", 0))}
         return replace(self, stronger=None, memory={**self.memory, "ladder": ladder})
 
 

@@ -38,7 +38,7 @@ from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import AskUser, Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Compaction, Event, Human, Turn
+from loopguard_lg.steps import Compaction, Event, Human
 from loopguard_lg.telemetry import prices
 
 
@@ -118,14 +118,14 @@ class Guard:
         reply, results = newest_reply(result)
         if reply is None:
             return plan.memory
-        known = self._measured(reply, scene, seconds) | {"t": self._t(plan.memory)}
+        known = self.measured(reply, scene, seconds) | {"t": self._t(plan.memory)}
         if all(found is not None for _, found in pair(reply, results)):
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
             thread = past.thread_of(plan.memory["host"])
             verdict, memory = self._feed(plan.memory, turn, thread)
             due, over = past.due(verdict), not reply.tool_calls
             return past.with_host(memory, open=None, due=due, over=over)
-        spend = budgets.model_spend(Turn(**known))
+        spend = budgets.model_spend(turn_of(reply, (), {}, **known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         return past.with_host(plan.memory, open=opened)
 
@@ -218,9 +218,10 @@ class Guard:
                     "unknown_price='ignore' to count such calls as free"
                 )
 
-    def _measured(
+    def measured(
         self, reply: AIMessage, scene: Scene, seconds: float
     ) -> dict[str, Any]:
+        """What a reply took."""
         tokens = tokens_of(reply)
         if tokens is None and self.policy.counts_tokens:
             tokens = estimated(scene.seen, reply)

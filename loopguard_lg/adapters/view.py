@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters.messages import MARK, note, pair
+from loopguard_lg.adapters.messages import MARK, mark_of, note, pair
 
 _REASONING = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
@@ -101,7 +101,8 @@ def signed(reply: AIMessage, model: str | None) -> AIMessage:
 
     The name that a provider reports may be another one: dated, or of a deployment.
     """
-    metadata = {**reply.response_metadata, MARK: {"model": model}}
+    mark = {**mark_of(reply), "model": model}
+    metadata = {**reply.response_metadata, MARK: mark}
     return reply.model_copy(update={"response_metadata": metadata})
 
 

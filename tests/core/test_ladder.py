@@ -134,12 +134,15 @@ def test_progress_ends_an_escalation() -> None:
 
 
 def test_every_escalation_is_another_branch() -> None:
-    """Escalations are numbered in the run, whatever lies between."""
+    """One that the run has had is passed over, whatever lies between."""
     twice = Ladder(Escalate(), Escalate(), GiveUp())
     state = climbed({}, loop(1, 2, 3), twice)
     state = settle(state, progress=True, acted=False)
+    state = climbed(state, loop(5, 6, 7), twice)
 
-    assert climbed(state, loop(5, 6, 7), twice)["branch"] == 2
+    assert (state["rung"], state["branches"]) == (2, [1, 2])
+    state = settle(settle(state, progress=True, acted=False), progress=True, acted=True)
+    assert climbed(state, loop(11, 12, 13), twice)["rung"] == 2
 
 
 def test_after_the_most_interventions_the_exit_is_next() -> None:

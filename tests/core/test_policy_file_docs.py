@@ -252,8 +252,20 @@ BUDGETS = st.builds(
 )
 TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=9)
 RUNGS = st.lists(
-    st.builds(Reflect, tokens=st.integers(1, 999))
-    | st.builds(Escalate, model=st.none() | TEXT, turns=st.integers(1, 9)),
+    st.builds(
+        Reflect,
+        tokens=st.integers(1, 999),
+        temperature=st.none() | st.floats(0, 2),
+        samples=st.integers(1, 5),
+        hide_tool=st.booleans(),
+    )
+    | st.builds(
+        Escalate,
+        model=st.none() | TEXT,
+        turns=st.integers(1, 9),
+        reading_only=st.integers(0, 3),
+        lift_tool_choice=st.booleans(),
+    ),
     max_size=3,
 )
 SPECS = st.lists(
