@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from loopguard_lg.workspace.git import Snapshots
+from tests.shared_pad.conftest import postgres as postgres
 
 
 def tree(root: Path) -> dict[bytes, tuple[str, bytes]]:
@@ -53,3 +57,20 @@ def root(tmp_path: Path) -> Path:
 def shots(root: Path, tmp_path: Path) -> Snapshots:
     """Its snapshots."""
     return Snapshots(root=root, store=tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def redis_socket() -> Iterator[str]:
+    """The address of a Redis server that listens on a unix socket only."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not installed")
+    with tempfile.TemporaryDirectory(prefix="redis") as folder:
+        socket = f"{folder}/socket"
+        command = [program, "--port", "0", "--unixsocket", socket, "--save", ""]
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE) as server:
+            assert server.stdout is not None
+            while b"accept connections" not in server.stdout.readline():
+                assert server.poll() is None
+            yield socket
+            server.terminate()
