@@ -282,18 +282,14 @@ class Acts:
             fresh: What the adapter knows now.
             events: What has happened since.
         """
-        id_ = (host.get("open") or {}).get("id")
+        id_, known = (host.get("open") or {}).get("id"), host.get("acts") or {}
         reply = newest_reply(scene.messages, id_)[0] if id_ else None
-        batch = []
-        if reply is not None and (
-            any((host.get("acts") or {}).values())
-            or any(self._concerns(c["name"], scene.tools) for c in reply.tool_calls)
-        ):
-            batch = _batch(self.policy, id_, scene.messages, scene.tools)
+        calls = reply.tool_calls if reply is not None else []
+        if not known and not any(self._concerns(c["name"], scene.tools) for c in calls):
+            return {}
+        batch = _batch(self.policy, id_, scene.messages, scene.tools) if calls else []
         said = any(isinstance(event, Human) for event in events)
-        return state.after(
-            host.get("acts"), batch, new_word="word" in fresh, answered=said
-        )
+        return state.after(known, batch, new_word="word" in fresh, answered=said)
 
 
 def _tried(run: Run) -> Work[tuple[Any, Exception | None]]:

@@ -215,7 +215,9 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     def _turn(self, request: ModelRequest[Any]) -> ModelCall:
         scene = _scene(request)
         told: list[GuardEvent] = []
-        guard = replace(self._guard, observers=(told.append,))
+        guard = self._guard
+        if guard.observers:
+            guard = replace(guard, observers=(told.append,))
         plan = guard.before_model(request.state.get(self._channel), scene)
         return ModelCall(
             guard=guard,
@@ -284,6 +286,7 @@ def _names(policy: Policy) -> tuple[str | None, ...]:
 def _scene(request: ModelRequest[Any]) -> Scene:
     runtime = request.runtime
     info = getattr(runtime, "execution_info", None)
+    config = get_config()
     tools = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
     return Scene(
         messages=request.state["messages"],
@@ -291,9 +294,9 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         tools=tools,
         model=model_name(request.model),
         thread=_thread(info),
-        resumable=resumable(),
+        resumable=resumable(config),
         remaining=read(request.state, "loopguard_remaining"),
-        step=get_config().get("metadata", {}).get("langgraph_step"),
+        step=config.get("metadata", {}).get("langgraph_step"),
         counted=_counted(request),
     )
 

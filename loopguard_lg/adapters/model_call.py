@@ -170,7 +170,9 @@ class ModelCall:
                 else message
                 for message in result
             ]
-        scene = replace(self.scene, model=self._reader)
+        scene, reader = self.scene, self._reader
+        if reader != scene.model:
+            scene = replace(scene, model=reader)
         memory = self.guard.after_model(self.plan, scene, result, seconds)
         response = ModelResponse(
             result=result, structured_response=response.structured_response

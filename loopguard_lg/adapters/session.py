@@ -88,7 +88,7 @@ class Guard:
         """
         before = memories.load(data)
         self._check_price(scene, before)
-        for start in (memories.load, memories.afresh):
+        for start in (dict, memories.afresh):
             try:
                 return self._plan(start(before), scene)
             except Exception:  # a fault costs what was remembered, not the run
@@ -271,8 +271,8 @@ class Guard:
             hooks.notify(self.observers, told)
 
     def _catch_up(self, memory: Memory, scene: Scene) -> tuple[Verdict, Memory]:
-        due = memory["host"].get("due") or {}
-        verdict = engine.standing(self.policy, memory, due=bool(due.get("acts")))
+        due, before = memory["host"].get("due") or {}, memory
+        verdict: Verdict | None = None
         warned = tuple(due.get("warnings", ()))
         events, noted = past.since(memory, scene, self.agent)
         thread = past.thread_of(noted)
@@ -289,7 +289,10 @@ class Guard:
             noted["began"] = self.wall()
         if noted.get("vain"):  # nobody was asked: the exit is still to be made
             verdict = engine.standing(self.policy, memory, due=True)
-        verdict = replace(verdict, warnings=warned)
+        elif verdict is None:
+            verdict = engine.standing(self.policy, before, due=bool(due.get("acts")))
+        if warned != verdict.warnings:
+            verdict = replace(verdict, warnings=warned)
         noted["acts"] = self.acts.noted(memory["host"], scene, noted, events)
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
         return self._charged(verdict, memory, scene)

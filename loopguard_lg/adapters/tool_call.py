@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from langchain_core import messages
 from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -94,7 +95,7 @@ class ToolCall:
             return refusal
         if self.request.tool is not leave.ask_user:
             return None
-        return leave.asked(call, ask.messages, resumable=resumable())
+        return leave.asked(call, ask.messages, resumable=resumable(get_config()))
 
     def _prepared(self, call: Mapping[str, Any]) -> ToolCallRequest:
         if call is self.request.tool_call:
@@ -142,12 +143,12 @@ class ToolCall:
         return with_mark(self.guard.acts.advised(ask, message), mark)
 
 
-def resumable() -> bool:
+def resumable(config: RunnableConfig) -> bool:
     """Whether the run has a checkpointer, without which no answer can come back.
 
     `thread_id` does not tell: a caller may give one without a checkpointer.
     """
-    configurable = get_config().get("configurable", {})
+    configurable = config.get("configurable", {})
     return configurable.get("__pregel_checkpointer") is not None
 
 
