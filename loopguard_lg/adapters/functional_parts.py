@@ -88,7 +88,7 @@ class Session:
         Raises:
             LoopHaltedError: There is no room for it.
         """
-        refusal = self.guard.before_tool(self.memory, (), call)
+        refusal = self.guard.before_tool(self.guard.ask(self.memory, call, (), {}))
         if refusal is not None and mark_of(refusal).get("blocked") == "budget":
             raise LoopHaltedError(
                 exits.report("budget", refusal.text, self.memory, self.messages)
@@ -284,8 +284,9 @@ def _bound(model: Any, tools: Mapping[str, BaseTool]) -> Any:
 def _tool(session: Session, asked: Asked) -> Work[Any]:
     """Execute a call if it may be, and note how it went."""
     guard, call = session.guard, asked.find(_is_call)
-    past, tools = session.messages, session.tools
-    answer = guard.before_tool(session.memory, past, call, None, tools)
+    past = session.messages
+    ask = guard.ask(session.memory, call, past, session.tools)
+    answer = guard.before_tool(ask)
     if answer is None and _is_question(call, past):
         answer = leave.asked(call, past, resumable=is_resumable(current_config()))
     if answer is not None:
@@ -294,7 +295,6 @@ def _tool(session: Session, asked: Asked) -> Work[Any]:
     mark = session.marks.setdefault(call["id"] or "", {})
     out = yield from _executed(session, asked, mark)
     if isinstance(out, ToolMessage):
-        ask = guard.ask(session.memory, call, past, tools)
         out = with_mark(guard.acts.advised(ask, out), mark)
     return out
 
@@ -326,7 +326,7 @@ def _step(session: Session, asked: Asked) -> Work[Any]:
 def _executed(session: Session, asked: Asked, mark: dict[str, Any]) -> Work[Any]:
     """What a part gives; `mark` is told what it took."""
     started, left = session.clock(), session.guard.seconds_left(session.memory)
-    entry = Ledger()
+    entry = Ledger(session.guard.policy.prices)
     try:
         with ledger(session.guard.policy.prices) as entry:
             begun = asked.begun()
