@@ -29,6 +29,7 @@ def admit(
     before: int = 0,
     before_same: int = 0,
     spend: budgets.Used | None = None,
+    outer: Exceeded | None = None,
 ) -> Refusal | None:
     """Whether a call may be executed: `None`, or why not.
 
@@ -40,7 +41,10 @@ def admit(
         before: Calls that stand before this one in its batch.
         before_same: Those of them that call the same tool.
         spend: What the model call that asked for the batch took.
+        outer: The budget of an agent around that has no room for the call.
     """
+    if outer is not None:
+        return Refusal(exceeded=outer)
     now = memories.load(memory)
     used = now["used"]
     if spend:

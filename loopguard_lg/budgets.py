@@ -176,17 +176,27 @@ _AMOUNTS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exceeded:
-    """A budget that is out: `limit` by name, how much was `spent` of `allowed`."""
+    """A budget that is out: `limit` by name, how much was `spent` of `allowed`.
+
+    `owner` is the agent around whose budget it is; empty for the agent's own.
+    """
 
     limit: str
     spent: float
     allowed: float
     scope: Scope
+    owner: str = ""
+
+    @property
+    def is_raisable(self) -> bool:
+        """Whether a person who is asked may raise it: the run's own one."""
+        return self.scope == "run" and not self.owner
 
     def __str__(self) -> str:
         spent, allowed = (f"{n:.6g}" for n in (self.spent, self.allowed))
         what = in_words(self.limit)
-        return f"the {self.scope}'s budget of {allowed} {what} is used ({spent})"
+        whose = f", set by `{self.owner}` for what runs inside," if self.owner else ""
+        return f"the {self.scope}'s budget of {allowed} {what}{whose} is used ({spent})"
 
 
 def in_words(limit: str) -> str:

@@ -351,8 +351,7 @@ def _closed(
     policy: Policy, after: Memory, verdict: Verdict, faults: list[tuple[str, str]]
 ) -> tuple[Verdict, Memory]:
     out = budgets.exceeded(policy.budgets, after["used"])
-    if out is not None:
-        verdict = replace(verdict, action="exit", exceeded=out)
+    verdict = held_to(verdict, out)
     passed = budgets.warnings(policy.budgets, after["used"])
     if passed:
         verdict = _warned(after, verdict, passed)
@@ -360,6 +359,11 @@ def _closed(
         verdict = replace(verdict, faults=tuple(faults))
         after["faults"] = _counted(after["faults"], faults)
     return verdict, after
+
+
+def held_to(verdict: Verdict, out: Exceeded | None) -> Verdict:
+    """The verdict where the budget `out`, if any, is out."""
+    return verdict if out is None else replace(verdict, action="exit", exceeded=out)
 
 
 def _warned(after: Memory, verdict: Verdict, passed: list[str]) -> Verdict:

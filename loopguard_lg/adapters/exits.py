@@ -10,15 +10,18 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCa
 from pydantic import PydanticUserError, TypeAdapter
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters.messages import is_word, text_of
+from loopguard_lg.adapters.messages import EXIT, is_word, text_of
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
 
-KEY = "loopguard_exit"
-"""Where the exit report is: in the state, and in the last message's metadata."""
+KEY = EXIT
+"""Where the exit report is."""
 
 PARTIAL = 2_000
 """Most characters of the partial result."""
+
+CHILDREN = 8
+"""Most agents inside that a report names."""
 
 
 def newest(old: Any, new: Any) -> Any:
@@ -38,6 +41,7 @@ def report(
     memory: Memory,
     messages: Sequence[BaseMessage],
     verdict: Verdict | None = None,
+    agent: str = "",
 ) -> dict[str, Any]:
     """The machine-readable exit report, plain data.
 
@@ -48,17 +52,20 @@ def report(
         messages: The state's messages; the newest words of the agent are the partial
             result.
         verdict: What led here.
+        agent: Whose run ends.
     """
     pad = memory["pad"]
     finding = verdict.finding if verdict else None
     exceeded = verdict.exceeded if verdict else None
     return {
         "version": 1,
+        "agent": agent,
         "reason": reason,
         "detail": detail,
         "kind": finding.kind if finding and reason == "loop" else None,
         "steps": list(finding.steps) if finding and reason == "loop" else [],
         "budget": exceeded.limit if exceeded else None,
+        "outer": (exceeded.owner or None) if exceeded else None,
         "rung": memory["ladder"].get("rung", 0),
         "usage": dict(memory["used"]["run"]),
         "tried": [
@@ -68,7 +75,24 @@ def report(
         "writes": [f"{call} -> {receipt}" for call, receipt in pad.get("writes", [])],
         "facts": list(pad.get("facts", [])),
         "partial": _partial(messages),
+        "children": _children(messages),
     }
+
+
+_ABOUT = ("agent", "reason", "detail", "kind", "budget", "outer")
+"""What a report says of an agent inside that was ended."""
+
+
+def _children(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """The agents that were ended inside this run by their guards, newest last."""
+    found: list[dict[str, Any]] = []
+    for message in reversed(messages):
+        if is_word(message) or len(found) == CHILDREN:
+            break
+        report = message.response_metadata.get(KEY)
+        if report and not getattr(message, "tool_calls", None):
+            found.append({name: report.get(name) for name in _ABOUT})
+    return found[::-1]
 
 
 def _partial(messages: Sequence[BaseMessage]) -> str:

@@ -28,11 +28,11 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.func import task
 
 from loopguard_lg import budgets, hooks
-from loopguard_lg.adapters import exits, leave
+from loopguard_lg.adapters import exits, leave, tree
 from loopguard_lg.adapters.driving import Run, Work
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import identified
-from loopguard_lg.adapters.ledger import Ledger, ledger
+from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import mark_of, turn_of, with_mark
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
@@ -325,13 +325,15 @@ def _step(session: Session, asked: Asked) -> Work[Any]:
 
 def _executed(session: Session, asked: Asked, mark: dict[str, Any]) -> Work[Any]:
     """What a part gives; `mark` is told what it took."""
-    started, left = session.clock(), session.guard.seconds_left(session.memory)
-    entry = Ledger(session.guard.policy.prices)
+    guard, memory, clock = session.guard, session.memory, session.clock
+    left, started = guard.seconds_left(memory), clock()
+    within = tree.level(guard.policy, guard.agent, memory, clock, started)
+    entry = Ledger({})
     try:
-        with ledger(session.guard.policy.prices) as entry:
+        with within as entry:
             begun = asked.begun()
             if not isinstance(asked.function, TASK):
                 return (yield Run(begun, left))
         return (yield Run(begun, left))  # who waits for a task may be elsewhere
     finally:
-        mark |= {"seconds": session.clock() - started, **entry.mark()}
+        mark |= {"seconds": clock() - started, **entry.mark()}

@@ -40,7 +40,7 @@ from loopguard_lg.adapters.graph_state import (
     with_update,
     written,
 )
-from loopguard_lg.adapters.ledger import Ledger, ledger
+from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import is_word, newest_reply, tokens_of
 from loopguard_lg.adapters.plan import shown
 from loopguard_lg.memory import Memory, write
@@ -133,7 +133,7 @@ class Node:
         if to is not None:
             return self.site.sent_to(state, self.name, to) if self.ends else None
         started = self.site.clock()
-        with ledger(self.site.guard.policy.prices) as entry:
+        with self.site.level(state, started) as entry:
             out = yield Run(self.given(state, sent), what=self.inner)
         spend = spent(entry, self.site.clock() - started)
         return self.done(state, config, out, spend)
@@ -247,7 +247,7 @@ class ModelNode(Node):
             given = self.given({**state, site.key: view}, _viewed(sent, site.key, view))
         runnable = self._runnable(look.plan.memory)
         started = site.clock()
-        with ledger(site.guard.policy.prices) as entry:
+        with site.level(state, started) as entry:
             try:
                 out = yield Run(given, what=runnable)
             except Exception as error:

@@ -12,7 +12,7 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.types import Send
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters import leave, past
+from loopguard_lg.adapters import leave, past, tree
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_nodes import Work
 from loopguard_lg.adapters.graph_site import (
@@ -72,7 +72,7 @@ class Own:
     def give_up(self, state: State, config: RunnableConfig) -> Work:
         """Write the last message and the report."""
         yield from ()
-        if is_left(self.site.messages(state)):
+        if is_left(self.site.messages(state), self.site.guard.agent):
             return None
         return self._ended(state, config, GIVE_UP)
 
@@ -84,6 +84,8 @@ class Own:
         if look.due != name or look.plan.final is None:
             return site.sent_to(state, name, look.due or site.model)
         site.tell(look)
+        if look.plan.report is not None and name == GIVE_UP:
+            tree.left(look.plan.report)
         update: dict[str, Any] = {
             site.key: [*answers, look.plan.final],
             CHANNEL: write(look.plan.before, look.plan.memory),

@@ -8,6 +8,7 @@ and acts. So the decision stays in `Guard`, and the graph only follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from langgraph.graph import END
 from langgraph.types import Command
 
 from loopguard_lg import budgets, hooks, memory as memories
-from loopguard_lg.adapters import past
+from loopguard_lg.adapters import past, tree
 from loopguard_lg.adapters.graph_state import (
     BESIDE,
     CHANNEL,
@@ -32,6 +33,7 @@ from loopguard_lg.adapters.graph_state import (
     unseen,
     update_of,
 )
+from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import newest_word
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
@@ -189,6 +191,15 @@ class Site:
         look = self.look(state, config, ahead=1)
         is_out = look.plan.verdict.exceeded is not None
         return look.due if is_out or self.model in targets else None
+
+    def level(self, state: State, started: float) -> AbstractContextManager[Ledger]:
+        """What runs inside charges this graph, and is held to its budgets."""
+        memory, guard = memories.load(state.get(CHANNEL)), self.guard
+        seen = memory["host"].get("beside")
+        beside = unseen(state.get(BESIDE), seen, self.word(state))
+        return tree.level(
+            guard.policy, guard.agent, memory, self.clock, started, **beside
+        )
 
     def _exit(self, config: RunnableConfig) -> str:
         asks = isinstance(self.guard.policy.ladder.rungs[-1], AskUser)

@@ -333,11 +333,16 @@ def names(targets: Sequence[str | Send]) -> set[str]:
     return {t.node if isinstance(t, Send) else t for t in targets}
 
 
-def is_left(messages: Sequence[BaseMessage]) -> bool:
-    """Whether the guard has ended this run already."""
+def is_left(messages: Sequence[BaseMessage], agent: str) -> bool:
+    """Whether the guard of `agent` has ended this run already."""
     for message in reversed(messages):
         if is_word(message):
             return False
-        if isinstance(message, AIMessage) and KEY in message.response_metadata:
+        report = message.response_metadata.get(KEY)
+        if (
+            isinstance(message, AIMessage)
+            and report
+            and report.get("agent", agent) == agent
+        ):
             return not message.tool_calls
     return False

@@ -25,7 +25,6 @@ from loopguard_lg.adapters.graph_state import (
     rewritten,
     written,
 )
-from loopguard_lg.adapters.ledger import ledger
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
 from loopguard_lg.steps import Step
 
@@ -182,8 +181,9 @@ class ToolsNode(Node):
         def run(left: float | None) -> Run:
             return Run(self.given(view, sent), left, self.inner)
 
-        with ledger(site.guard.policy.prices) as entry:
-            started = site.clock()
+        limit = site.guard.seconds_left(memories.load(state.get(CHANNEL)))
+        started = site.clock()
+        with site.level(state, started) as entry:
             try:
                 if len(group) == 1:
                     out = yield from acts.executed(
@@ -194,8 +194,7 @@ class ToolsNode(Node):
                         mark,
                     )
                 else:
-                    memory = memories.load(state.get(CHANNEL))
-                    out = yield run(site.guard.seconds_left(memory))
+                    out = yield run(limit)
             except Exception as error:
                 out = {site.key: self._raised(error, calls)}
             seconds = site.clock() - started

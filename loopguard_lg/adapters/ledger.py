@@ -1,8 +1,7 @@
 """What runs inside a tool call: usage of agents in it, and progress that it reports.
 
 Both go by context variables, which follow a call into threads and tasks, so that
-children are counted however they run. What a child spent before it was interrupted
-is only in its own state.
+children are counted however they run.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class Spent:
     cost: float | None = None
     estimated: bool = False
 
-    def add(self, tokens: Tokens, cost: float | None) -> None:
-        """Add one call."""
-        self.model_calls += 1
+    def add(self, tokens: Tokens, cost: float | None, calls: int = 1) -> None:
+        """Add one call, or several."""
+        self.model_calls += calls
         self.input += tokens.input
         self.output += tokens.output
         if cost is not None:
@@ -54,6 +53,8 @@ class Ledger(BaseCallbackHandler):
     Attributes:
         spent: What was spent, by whether it is estimated or the provider said it.
         notes: Progress that was reported.
+        report: The exit report of the newest agent in it that its guard ended.
+        children: Threads of guarded agents that were heard of.
     """
 
     ignore_agent = True
@@ -65,6 +66,8 @@ class Ledger(BaseCallbackHandler):
         self.own = own
         self.spent: dict[bool, Spent] = {}
         self.notes: list[str] = []
+        self.report: dict[str, Any] | None = None
+        self.children: set[str] = set()
         self.sent: dict[UUID, list[BaseMessage]] = {}
         self.lock = Lock()  # children may run in threads
 
@@ -75,6 +78,8 @@ class Ledger(BaseCallbackHandler):
             out["nested"] = [asdict(self.spent[key]) for key in sorted(self.spent)]
         if self.notes:
             out["progress"] = self.notes[-1]
+        if self.report:
+            out["exit"] = self.report
         return out
 
     def on_chat_model_start(
@@ -113,10 +118,14 @@ class Ledger(BaseCallbackHandler):
         tokens = tokens_of(reply) or estimated(sent, reply)
         model = reply.response_metadata.get("model_name")
         cost = prices.cost(model, tokens, self.own)
+        self.charge(1, tokens, cost)
+
+    def charge(self, calls: int, tokens: Tokens, cost: float | None) -> None:
+        """Add what `calls` model calls took together."""
         guessed = tokens.estimated
         with self.lock:
             spent = self.spent.setdefault(guessed, Spent(estimated=guessed))
-            spent.add(tokens, cost)
+            spent.add(tokens, cost, calls)
 
 
 _current: ContextVar[Ledger | None] = ContextVar("loopguard_ledger", default=None)

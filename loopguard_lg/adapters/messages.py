@@ -24,6 +24,10 @@ from loopguard_lg.steps import Nested, Role, Step, Tokens, Turn
 MARK = "loopguard"
 """Key in `response_metadata` of tool messages under which the guard leaves facts."""
 
+EXIT = "loopguard_exit"
+"""Where an exit report is: in the state, in the metadata of the last message, and in
+that of the result of the call in which an agent was ended."""
+
 _ADVICE = (MARKER, MARKER.lstrip())
 """What advice begins with: after the tool's own text, and where that is empty."""
 
@@ -42,7 +46,10 @@ Marked = TypeVar("Marked", AIMessage, ToolMessage)
 def with_mark(message: Marked, mark: Mapping[str, Any]) -> Marked:
     """A message with facts of the guard's in its metadata; those there win."""
     within = mark_of(message)  # by another guard
-    metadata = {**message.response_metadata, MARK: {**mark, **within}}
+    facts, ended = {**mark}, {}
+    if report := facts.pop("exit", None):
+        ended = {EXIT: report}
+    metadata = {**ended, **message.response_metadata, MARK: {**facts, **within}}
     return message.model_copy(update={"response_metadata": metadata})
 
 
@@ -290,7 +297,7 @@ def step_of(
         tool=call["name"],
         args={**defaults(tool), **(call["args"] or {})},
         result=prompts.no_result() if result is None else own_text(result),
-        error=True if result is None or result.status == "error" else None,
+        error=True if _failed(result) else None,
         id=call["id"] or "",
         seconds=mark.get("seconds"),
         blocked=bool(mark.get("blocked")),
@@ -299,6 +306,15 @@ def step_of(
         changed_state=False if mark.get("cached") else None,
         state=mark.get("state"),
         role=role_of(tool),
+    )
+
+
+def _failed(result: ToolMessage | None) -> bool:
+    """Whether a call failed, as far as its message tells: an agent that its guard
+    ended has not done its task.
+    """
+    return (
+        result is None or result.status == "error" or EXIT in result.response_metadata
     )
 
 

@@ -17,7 +17,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from loopguard_lg.acts.decoding import Decoding, due
-from loopguard_lg.adapters import exits
+from loopguard_lg.adapters import exits, tree
 from loopguard_lg.adapters.driving import CutOffError, Run, Work
 from loopguard_lg.adapters.messages import readable
 from loopguard_lg.adapters.past import Scene
@@ -155,6 +155,8 @@ class ModelCall:
             filled = exits.structured(self.asked.response_format, partial)
         response = ModelResponse(result=[plan.final], structured_response=filled)
         asks = bool(plan.final.tool_calls)  # the run has not ended
+        if plan.report is not None and not asks:
+            tree.left(plan.report)
         return self._extended(response, plan.memory, None if asks else plan.report)
 
     def done(

@@ -26,15 +26,17 @@ What an adapter keeps for itself in `memory["host"]`:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
+from loopguard_lg.adapters import tree
 from loopguard_lg.adapters.leave import choice_of, offers_leave
 from loopguard_lg.adapters.messages import (
+    nested_of,
     newest_reply,
     newest_word,
     pair,
@@ -46,7 +48,7 @@ from loopguard_lg.budgets import Used
 from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
-from loopguard_lg.steps import Compaction, Event, Human, Tokens, Turn
+from loopguard_lg.steps import Compaction, Event, Human, Nested, Tokens, Turn
 
 _GOOD = 6
 _HIDDEN = 8
@@ -178,7 +180,8 @@ def since(
     if "first" not in host:  # the thread may be older than the guard
         noted["untidy"] = answered(scene.messages) != [*scene.messages]
     if host.get("open"):
-        closed, facts = _closed(host["open"], scene, agent)
+        nested = nested_of(tree.lost(agent, host))
+        closed, facts = _closed(host["open"], scene, agent, nested)
         events += closed
         noted |= facts
     if _cut(scene, host.get("first")):
@@ -198,11 +201,12 @@ def _cut(scene: Scene, before: Any) -> bool:
 
 
 def _closed(
-    opened: Mapping[str, Any], scene: Scene, agent: str
+    opened: Mapping[str, Any], scene: Scene, agent: str, lost: tuple[Nested, ...]
 ) -> tuple[list[Event], dict[str, Any]]:
     reply, results = newest_reply(scene.messages, opened.get("id"))
     if reply is None:
-        return [Turn(agent=agent, **unpacked(opened))], {"untidy": True}
+        gone = Turn(agent=agent, nested=lost, **unpacked(opened))
+        return [gone], {"untidy": True}
     pairs = pair(reply, results)
     noted = _left(pairs, scene.tools)
     if reply.invalid_tool_calls or [result for _, result in pairs] != results:
@@ -210,7 +214,8 @@ def _closed(
     events: list[Event] = []
     if not opened.get("ask"):
         known = unpacked(opened)
-        events.append(turn_of(reply, results, scene.tools, agent=agent, **known))
+        turn = turn_of(reply, results, scene.tools, agent=agent, **known)
+        events.append(replace(turn, nested=turn.nested + lost) if lost else turn)
     for call, result in pairs:
         if call["name"] == "ask_user" and _worked(result):
             choice = choice_of(result)

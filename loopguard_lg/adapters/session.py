@@ -17,29 +17,25 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
-from loopguard_lg.adapters import exits, past
+from loopguard_lg.adapters import exits, past, pricing, tree
 from loopguard_lg.adapters.acting import Acts, Ask
 from loopguard_lg.adapters.leave import offers_leave
 from loopguard_lg.adapters.messages import (
     defaults,
-    estimated,
     newest_reply,
     pair,
     refused,
     text_of,
-    tokens_of,
     turn_of,
 )
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.admission import admit
 from loopguard_lg.engine import Verdict
-from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import AskUser, Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Compaction, Event, Human
-from loopguard_lg.telemetry import prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +93,11 @@ class Guard:
 
     def _plan(self, before: Memory, scene: Scene) -> Plan:
         verdict, memory = self._catch_up(before, scene)
+        if scene.thread and before["rev"]:
+            tree.goes_on(scene.thread, memory)
         if self.policy.observe_only:
             return Plan(before=before, memory=memory, verdict=verdict)
+        verdict = engine.held_to(verdict, tree.exceeded())
         leave = self._leaving(memory, scene, verdict)
         if leave is not None:
             return self._exit(before, memory, scene, verdict, *leave)
@@ -133,7 +132,7 @@ class Guard:
         """The plan where the model was cut off after `seconds`: the run leaves."""
         spend: budgets.Used = {"seconds": seconds, "model_calls": 1}
         used = {s: budgets.add(u, spend) for s, u in plan.memory["used"].items()}
-        out = budgets.exceeded(self.policy.budgets, used)
+        out = budgets.exceeded(self.policy.budgets, used) or tree.exceeded()
         verdict = replace(plan.verdict, action="exit", exceeded=out)
         after, why = {**plan.memory, "used": used}, str(out or prompts.cut_off())
         return self._exit(plan.before, after, scene, verdict, "budget", why)
@@ -164,6 +163,7 @@ class Guard:
             before=len(ahead),
             before_same=sum(other["name"] == name for other in ahead),
             spend=opened.get("spend"),
+            outer=tree.refuses_call(),
         )
         if refusal is None:
             return self.acts.answered(ask, ahead)
@@ -200,35 +200,21 @@ class Guard:
         if self.policy.observe_only:
             return None
         spend = (memory["host"].get("open") or {}).get("spend", {})
-        return budgets.seconds_left(self.policy.budgets, memory["used"], spend)
+        own = budgets.seconds_left(self.policy.budgets, memory["used"], spend)
+        return tree.seconds_left(own)
 
     def _check_price(self, scene: Scene, memory: Memory) -> None:
         """Refuse at the start of a thread; what is met later is counted as free."""
         if scene.named_later or self.policy.observe_only or past.is_priced(memory):
             return
-        for budget in self.policy.budgets:
-            if budget.usd is None or budget.unknown_price == "ignore":
-                continue
-            for name in (scene.model, *self.stronger):
-                if name in self.policy.prices or (name and prices.listed(name)):
-                    continue
-                raise PolicyError(
-                    f"budget.usd={budget.usd!r} can't be kept: no price is known for "
-                    f"the model {name!r}. Give one in Policy(prices={{...}}), or set "
-                    "unknown_price='ignore' to count such calls as free"
-                )
+        pricing.check(self.policy, (scene.model, *self.stronger))
 
     def measured(
         self, reply: AIMessage, scene: Scene, seconds: float
     ) -> dict[str, Any]:
         """What a reply took."""
-        tokens = tokens_of(reply)
-        if tokens is None and self.policy.counts_tokens:
-            tokens = estimated(scene.seen, reply)
-        model = reply.response_metadata.get("model_name") or scene.model
-        own = self.policy.prices
-        cost = prices.cost(model, tokens, own) or prices.cost(scene.model, tokens, own)
-        return {"model": model, "tokens": tokens, "cost": cost, "seconds": seconds}
+        known = pricing.measured(self.policy, reply, scene.seen, scene.model)
+        return {**known, "seconds": seconds}
 
     def _t(self, memory: Memory) -> float | None:
         """Seconds since the run began, waiting included."""
@@ -307,9 +293,7 @@ class Guard:
             for scope, amounts in memory["used"].items()
         }
         out = budgets.exceeded(self.policy.budgets, used)
-        if out is not None:
-            verdict = replace(verdict, action="exit", exceeded=out)
-        return verdict, {**memory, "used": used}
+        return engine.held_to(verdict, out), {**memory, "used": used}
 
     def _leaving(
         self, memory: Memory, scene: Scene, verdict: Verdict
@@ -334,12 +318,14 @@ class Guard:
         reason: str,
         detail: str,
     ) -> Plan:
-        report = exits.report(reason, detail, memory, scene.messages, verdict)
+        report = exits.report(
+            reason, detail, memory, scene.messages, verdict, self.agent
+        )
         thread = past.thread_of(memory["host"])
         end = self.policy.ladder.rungs[-1]
         host: dict[str, Any] = {"open": None, "exit": None}
         able = scene.resumable and not memory["host"].get("vain")
-        over = verdict.exceeded is not None and verdict.exceeded.scope == "thread"
+        over = verdict.exceeded is not None and not verdict.exceeded.is_raisable
         asks = isinstance(end, AskUser) and able and not over
         if asks and reason in ("loop", "budget"):
             number = memory["host"].get("asked", 0) + 1

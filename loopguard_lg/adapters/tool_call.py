@@ -18,9 +18,9 @@ from loopguard_lg import prompts
 from loopguard_lg.adapters import leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run, Work
-from loopguard_lg.adapters.ledger import ledger
 from loopguard_lg.adapters.messages import step_of, with_mark
 from loopguard_lg.adapters.session import Guard
+from loopguard_lg.adapters.tree import level
 from loopguard_lg.steps import Step
 
 Result: TypeAlias = ToolMessage | Command[Any]
@@ -48,15 +48,15 @@ class ToolCall:
         answer = self._answer(ask)
         if answer is not None:
             return answer
-        with ledger(self.guard.policy.prices) as entry:
-            started = self.clock()
-            mark: dict[str, Any] = {}
+        guard, started = self.guard, self.clock()
+        mark: dict[str, Any] = {}
+        with level(guard.policy, guard.agent, ask.memory, self.clock, started) as entry:
             try:
                 result: Result = yield from self._executed(ask, started, mark)
             except Exception as error:
                 result = self._raised(error)
-            mark |= {"seconds": self.clock() - started, **entry.mark()}
-            return self._finished(ask, result, mark)
+        mark |= {"seconds": self.clock() - started, **entry.mark()}
+        return self._finished(ask, result, mark)
 
     def _executed(self, ask: Ask, started: float, mark: dict[str, Any]) -> Work[Result]:
         acts = self.guard.acts

@@ -1,0 +1,54 @@
+"""What model calls take and cost, and whether a budget in dollars can be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from loopguard_lg.adapters.messages import estimated, tokens_of
+from loopguard_lg.errors import PolicyError
+from loopguard_lg.policy import Policy
+from loopguard_lg.telemetry import prices
+
+
+def check(policy: Policy, names: Iterable[str | None]) -> None:
+    """Refuse models without a price where a budget in dollars has to be kept.
+
+    Raises:
+        PolicyError: One of them has none; names it, and says what would help.
+    """
+    for budget in policy.budgets:
+        if budget.usd is None or budget.unknown_price == "ignore":
+            continue
+        for name in names:
+            if name in policy.prices or (name and prices.listed(name)):
+                continue
+            raise PolicyError(
+                f"budget.usd={budget.usd!r} can't be kept: no price is known for "
+                f"the model {name!r}. Give one in Policy(prices={{...}}), or set "
+                "unknown_price='ignore' to count such calls as free"
+            )
+
+
+def measured(
+    policy: Policy,
+    reply: AIMessage,
+    seen: Sequence[BaseMessage],
+    model: str | None,
+) -> dict[str, Any]:
+    """What a model call took: `model`, `tokens`, `cost`.
+
+    Args:
+        policy: The settings.
+        reply: The reply.
+        seen: What the model was sent.
+        model: The model's name, where the reply does not say it.
+    """
+    tokens = tokens_of(reply)
+    if tokens is None and policy.counts_tokens:
+        tokens = estimated(seen, reply)
+    name, own = reply.response_metadata.get("model_name") or model, policy.prices
+    cost = prices.cost(name, tokens, own) or prices.cost(model, tokens, own)
+    return {"model": name, "tokens": tokens, "cost": cost}
