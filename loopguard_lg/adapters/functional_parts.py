@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
-    ToolCall,
     ToolMessage,
     convert_to_messages,
 )
@@ -27,16 +26,17 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.func import task
 
-from loopguard_lg import budgets, hooks
+from loopguard_lg import hooks
 from loopguard_lg.adapters import exits, leave, tree
 from loopguard_lg.adapters.driving import Run, Work
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import identified
 from loopguard_lg.adapters.ledger import Ledger
-from loopguard_lg.adapters.messages import mark_of, turn_of, with_mark
+from loopguard_lg.adapters.messages import mark_of, with_mark
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
 from loopguard_lg.adapters.session import Guard
+from loopguard_lg.adapters.transcript import step_alone, without_reply
 from loopguard_lg.engine import Verdict, decide
 from loopguard_lg.errors import LoopHaltedError
 from loopguard_lg.hooks import GuardEvent
@@ -88,7 +88,8 @@ class Session:
         Raises:
             LoopHaltedError: There is no room for it.
         """
-        refusal = self.guard.before_tool(self.guard.ask(self.memory, call, (), {}))
+        ask = self.guard.ask(self.memory, call, (), self.tools)
+        refusal = self.guard.before_tool(ask)
         if refusal is not None and mark_of(refusal).get("blocked") == "budget":
             raise LoopHaltedError(
                 exits.report("budget", refusal.text, self.memory, self.messages)
@@ -108,11 +109,10 @@ class Session:
             LoopHaltedError: It is the last trigger, or a budget is out.
         """
         policy, status = self.guard.policy, "error" if failed else "success"
-        reply = AIMessage("", tool_calls=[cast(ToolCall, call)])
         told = ToolMessage(result, tool_call_id="", status=status)
         agent = self.guard.agent
-        turn = turn_of(reply, [with_mark(told, mark)], self.tools, agent=agent)
-        verdict, self.memory = decide(policy, _without_reply(self.memory), turn)
+        turn = step_alone(call, with_mark(told, mark), agent, self.tools)
+        verdict, self.memory = decide(policy, without_reply(self.memory), turn)
         self._tell(turn, verdict)
         if verdict.action != "exit" or policy.observe_only:
             return
@@ -134,15 +134,6 @@ class Session:
                 verdict=verdict,
             )
             hooks.notify(self.guard.observers, event)
-
-
-def _without_reply(memory: Memory) -> Memory:
-    """The memory before a turn that counts as a model call and is none."""
-    used = memory["used"]
-    less = {
-        s: budgets.add(u, {"model_calls": -1, "unpriced": -1}) for s, u in used.items()
-    }
-    return {**memory, "used": less}
 
 
 session_var: ContextVar[Session | None] = ContextVar("loopguard_session", default=None)

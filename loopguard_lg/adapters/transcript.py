@@ -7,16 +7,17 @@ the conversation each time, so that it survives whatever the messages survive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool
 
+from loopguard_lg import budgets
 from loopguard_lg.adapters.messages import newest_word, text_of, tokens_of, turn_of
 from loopguard_lg.engine import Verdict, decide
 from loopguard_lg.memory import Memory, fresh
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Event, Human
+from loopguard_lg.steps import Event, Human, Turn
 from loopguard_lg.telemetry import prices
 
 
@@ -78,3 +79,21 @@ def current_run(
     word = newest_word(messages, through=True)
     at = next((n for n, m in enumerate(messages) if m is word), 0)
     return messages[at:]
+
+
+def step_alone(
+    call: Mapping[str, Any],
+    result: ToolMessage,
+    agent: str,
+    tools: Mapping[str, BaseTool] | None = None,
+) -> Turn:
+    """A step that no model asked for, as a turn."""
+    reply = AIMessage("", tool_calls=[cast(ToolCall, call)])
+    return turn_of(reply, [result], tools or {}, agent=agent)
+
+
+def without_reply(memory: Memory) -> Memory:
+    """The memory before a turn that would count as a model call and is none."""
+    none = {"model_calls": -1, "unpriced": -1}
+    used = {scope: budgets.add(u, none) for scope, u in memory["used"].items()}
+    return {**memory, "used": used}
