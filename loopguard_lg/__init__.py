@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loopguard_lg.adapters.callback import LoopGuardCallback
     from loopguard_lg.adapters.functional import guarded
     from loopguard_lg.adapters.graph import guard_graph
     from loopguard_lg.adapters.middleware import LoopGuardMiddleware
@@ -57,6 +58,7 @@ __all__ = [
     "Human",
     "Invalid",
     "Ladder",
+    "LoopGuardCallback",
     "LoopGuardError",
     "LoopGuardMiddleware",
     "NearRepeat",
@@ -80,6 +82,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "adapters.callback": "LoopGuardCallback",
     "adapters.functional": "guarded",
     "adapters.graph": "guard_graph",
     "adapters.middleware": "LoopGuardMiddleware",
