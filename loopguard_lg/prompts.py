@@ -191,6 +191,16 @@ def done() -> str:
     return "Done before: the call has worked and was not made again. Go on from here."
 
 
+def lost() -> str:
+    """For the model, as the result of a call that is made once, and whose first result
+    was removed before the guard saw it.
+    """
+    return (
+        "Made before, and not made again: its result is no longer there. Find out "
+        "with another tool whether it has worked."
+    )
+
+
 def twin() -> str:
     """For the model, as the result of a call that stands twice in one reply."""
     return "Not made twice: the same call stands before it in this reply."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from loopguard_lg.errors import PolicyError
-from loopguard_lg.steps import Role
+from loopguard_lg.steps import Role, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,9 @@ class ToolPolicy:
             person says something new; it gets its receipt.
         idempotency_key: Name of the argument that takes an idempotency key; the guard
             fills it in, the same for every try of a call.
+        worked: Whether a call has worked, from its `Step`; where nobody says so, it is
+            the host's status, else a flag in a JSON result (`success`, `ok`, `error`,
+            `status`), else its first words.
         retry: Which outcomes are tried again: `True` for those that may pass by
             themselves, or a tenacity `retry` strategy; an outcome's result is a `Step`.
         wait: A tenacity `wait` strategy: the pauses between tries, or between polls
@@ -40,6 +43,7 @@ class ToolPolicy:
     cache: bool = False
     once: bool = False
     idempotency_key: str | None = None
+    worked: Callable[[Step], bool] | None = None
     retry: Callable[[Any], bool] | bool | None = None
     wait: Callable[[Any], float] | None = None
     stop: Callable[[Any], bool] | None = None
@@ -79,3 +83,7 @@ def _check_strategies(policy: ToolPolicy) -> None:
             raise PolicyError(
                 f"ToolPolicy.{name}={value!r}: give a {name} strategy of tenacity"
             )
+    if not (policy.worked is None or callable(policy.worked)):
+        raise PolicyError(
+            f"ToolPolicy.worked={policy.worked!r}: give a function of a Step"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from loopguard_lg.tools import ToolPolicy
 
 _HARMLESS = frozenset(("read", "poll", "wait", "plan", "exit"))
 _DEFAULT = ToolPolicy()
+logger = logging.getLogger("loopguard_lg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class Made:
         pending: It said that something is still going on.
         waited: Seconds that the guard let pass before it.
         message: Id of the message with the result.
+        content: 32 bits of the result, where it is cached.
         doubtful: It may write, by its name, and nobody says that it does not.
     """
 
@@ -42,7 +45,7 @@ class Made:
     pending: bool = False
     waited: float = 0.0
     message: str = ""
-
+    content: int = 0
     doubtful: bool = False
 
     @property
@@ -89,16 +92,58 @@ def made(
 ) -> Made:
     """A call with its result, which is in the message with this id."""
     before = planned(step, tools)
-    outcome = result_of(step, before.policy.role).outcome
+    policy, outcome = before.policy, result_of(step, before.policy.role).outcome
     return Made(
-        policy=before.policy,
+        policy=policy,
         digest=before.digest,
         role=before.role,
         place=before.place,
         doubtful=before.doubtful,
         executed=not step.blocked and not step.cached,
-        worked=not outcome.failed,
+        worked=_worked(step, policy, failed=outcome.failed),
         pending=outcome.pending,
         waited=waited,
         message=message,
+        content=text_digest(step.result) if policy.cache else 0,
     )
+
+
+def text_digest(text: str) -> int:
+    """32 bits of a result."""
+    return short(text.encode("utf-8", "surrogatepass"))
+
+
+def _worked(step: Step, policy: ToolPolicy, *, failed: bool) -> bool:
+    """Did a call work: the policy's own function says so, else the host, else flags in
+    the result, else its first words.
+    """
+    if policy.worked is not None:
+        try:
+            return bool(policy.worked(step))
+        except Exception:  # somebody else's function
+            logger.exception("loopguard: a `worked` function failed and was left out")
+    if step.error:
+        return False
+    flag = _flag(step.result)
+    return not failed if flag is None else flag
+
+
+_GOOD = frozenset(("ok", "success", "succeeded", "done", "completed", "sent"))
+_BAD = frozenset(("error", "failed", "failure", "rejected"))
+
+
+def _flag(result: str) -> bool | None:
+    """What a result in JSON says of its success; `None` for nothing."""
+    if not result.lstrip().startswith("{"):
+        return None
+    try:
+        data = json.loads(result)
+    except (ValueError, RecursionError):
+        return None
+    for name in ("success", "ok", "succeeded"):
+        if isinstance(data.get(name), bool):
+            return bool(data[name])
+    status = str(data.get("status")).lower()
+    if data.get("error") or data.get("errors") or status in _BAD:
+        return False
+    return True if status in _GOOD or {"error", "errors"} & {*data} else None

@@ -16,6 +16,9 @@ from loopguard_lg.digests import args_hash
 ENTRIES = 48
 """Receipts that are kept, the newest."""
 
+LOST = 16
+"""Calls that are kept whose messages were removed before anyone saw how they ended."""
+
 Receipts: TypeAlias = list[int]
 """Digest and place in turn, oldest first."""
 
@@ -33,6 +36,11 @@ def after(receipts: Receipts, batch: Sequence[Made]) -> Receipts:
         if one.executed and one.worked and one.policy.once:
             entries[one.digest] = one.place
     return [part for entry in [*entries.items()][-ENTRIES:] for part in entry]
+
+
+def with_lost(lost: Sequence[int], more: Iterable[int]) -> list[int]:
+    """The calls of which nobody knows how they ended, with some more."""
+    return [*dict.fromkeys([*lost, *more])][-LOST:]
 
 
 def is_done(receipts: Receipts, call: Made) -> bool:

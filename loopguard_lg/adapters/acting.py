@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 
 from loopguard_lg import hooks, prompts
@@ -22,15 +21,11 @@ from loopguard_lg.acts import (
     retries,
     state,
 )
-from loopguard_lg.acts.advisors import Facts
+from loopguard_lg.adapters import remembered
 from loopguard_lg.adapters.driving import CutOffError, Pause, Run, Work
 from loopguard_lg.adapters.messages import (
-    MARK,
     mark_of,
     newest_reply,
-    own_content,
-    own_text,
-    pair,
     refused,
     role_of,
     step_of,
@@ -42,9 +37,6 @@ from loopguard_lg.policy import Policy
 from loopguard_lg.roles import name_role
 from loopguard_lg.steps import Event, Human, Step
 from loopguard_lg.tools import ToolPolicy
-
-_RESULTS = 40
-"""Results in which paths are looked for, the newest."""
 
 _DEFAULT = ToolPolicy()
 
@@ -106,7 +98,7 @@ class Acts:
             step = step_of(ask.call, result, mark, ask.tools.get(ask.call["name"]))
             found = advisors.result_of(step, settings.role)
             heard = advisors.DEFAULTS if policy.advisors is None else policy.advisors
-            facts = _facts(ask.messages, ask.tools)
+            facts = remembered.facts(ask.messages, ask.tools)
             advice = advisors.advise(heard, step, found, facts)
         except Exception:  # an advisor that fails has no advice
             hooks.logger.exception("loopguard: an advisor failed and was left out")
@@ -123,31 +115,69 @@ class Acts:
             ahead: Calls of its batch that stand before it and have no result yet.
         """
         way = decoding.due(self.policy.ladder, ask.memory["ladder"])
-        left = self.offered(way, ask.tools) if way.bars else {ask.call["name"]}
-        if ask.call["name"] in {*ask.tools} - left:
-            names = [name for name in ask.tools if name in left]
-            return refused(ask.call, prompts.barred(ask.call["name"], names), "barred")
-        if not self._concerns(ask.call["name"], ask.tools):
-            return None
+        barred = self._barred(ask, way) if way.bars else None
+        if barred or not self._concerns(ask.call["name"], ask.tools):
+            return barred
         plan = self._plan(ask, ask.call)
         if plan.role == "poll":
             return self._polled(ask, plan)
         if not plan.policy.cache and not plan.policy.once:
             return None
-        others = [self._plan(ask, call) for call in ahead]
-        batch = _batch(self.policy, None, ask.messages, ask.tools)
-        others += [one for one in batch if one.worked]
-        if receipts.is_done(ask.acts.get("done", []), plan):
-            return _again(ask.call, self._receipt(ask, plan), prompts.done())
-        if receipts.is_twin(plan, others):
-            return _again(ask.call, None, prompts.twin())
-        where = cache.find(ask.acts.get("cache", []), plan, others)
-        found = next(
-            (m for m in reversed(ask.messages) if where and m.id == where), None
-        )
-        if not isinstance(found, ToolMessage):
+        return self._kept(ask, plan, ahead)
+
+    def _barred(self, ask: Ask, way: decoding.Decoding) -> ToolMessage | None:
+        """The answer to a call of a tool that is left out for now."""
+        name, left = ask.call["name"], self.offered(way, ask.tools)
+        if name in left or name not in ask.tools:
             return None
-        return _again(ask.call, found, prompts.cached())
+        names = [other for other in ask.tools if other in left]
+        return refused(ask.call, prompts.barred(name, names), "barred")
+
+    def _kept(
+        self, ask: Ask, plan: calls.Made, ahead: Sequence[Mapping[str, Any]]
+    ) -> ToolMessage | None:
+        """What came of the same call earlier, where that stands in its place."""
+        others = [self._plan(ask, call) for call in ahead]
+        reply, results = newest_reply(ask.messages)
+        if reply is not None:
+            batch = remembered.batch(self.policy, reply, results, ask.tools)
+            others += [one for one in batch if one.worked]
+        if receipts.is_done(ask.acts.get("done", []), plan):
+            return remembered.again(
+                ask.call,
+                remembered.receipt(self.policy, ask.messages, ask.tools, plan),
+                prompts.done(),
+            )
+        if plan.policy.once and plan.digest in ask.acts.get("lost", []):
+            return remembered.again(ask.call, None, prompts.lost())
+        if receipts.is_twin(plan, others):
+            return remembered.again(ask.call, None, prompts.twin())
+        where = cache.find(ask.acts.get("cache", []), plan, others)
+        found = where and remembered.there(ask.messages, *where)
+        return remembered.again(ask.call, found, prompts.cached()) if found else None
+
+    def made(
+        self, ask: Ask, ahead: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Mapping[str, Any]]:
+        """Those of the calls ahead that are made, and not answered from memory."""
+        known = [self.policy.tools.get(call["name"], _DEFAULT) for call in ahead]
+        if not any(settings.cache or settings.once for settings in known):
+            return ahead
+        return [
+            call
+            for n, call in enumerate(ahead)
+            if self.answered(replace(ask, call=call), ahead[:n]) is None
+        ]
+
+    def asked(
+        self, reply: AIMessage, tools: Mapping[str, BaseTool]
+    ) -> dict[str, list[int]]:
+        """The calls of a reply that are made at most once, for `noted`."""
+        known, calls_ = self.policy.tools, reply.tool_calls
+        once = [c for c in calls_ if known.get(c["name"], _DEFAULT).once]
+        steps = (step_of(call, None, {}, tools.get(call["name"])) for call in once)
+        digests = [calls.planned(step, known).digest for step in steps]
+        return {"once": digests} if digests else {}
 
     def offered(self, way: decoding.Decoding, tools: Mapping[str, Any]) -> set[str]:
         """The names of the tools that are left for a turn."""
@@ -176,17 +206,6 @@ class Acts:
             return None
         name, times = ask.call["name"], polling.times(polls, plan)
         return refused(ask.call, prompts.polled(name, times, [*ask.tools]), "poll")
-
-    def _receipt(self, ask: Ask, plan: calls.Made) -> ToolMessage | None:
-        """The result with which a call worked; `None` if it is no longer there."""
-        for reply in (m for m in reversed(ask.messages) if isinstance(m, AIMessage)):
-            for call, result in pair(reply, newest_reply(ask.messages, reply.id)[1]):
-                if result is None or call["name"] != ask.call["name"]:
-                    continue
-                one = _made(self.policy, call, result, ask.tools)
-                if one.digest == plan.digest and one.executed and one.worked:
-                    return result
-        return None
 
     def prepared(self, ask: Ask) -> Mapping[str, Any]:
         """The call as it is to be executed: with its key, where its tool takes one."""
@@ -282,14 +301,21 @@ class Acts:
             fresh: What the adapter knows now.
             events: What has happened since.
         """
-        id_, known = (host.get("open") or {}).get("id"), host.get("acts") or {}
-        reply = newest_reply(scene.messages, id_)[0] if id_ else None
-        calls = reply.tool_calls if reply is not None else []
-        if not known and not any(self._concerns(c["name"], scene.tools) for c in calls):
+        opened, known = host.get("open") or {}, host.get("acts") or {}
+        id_ = opened.get("id")
+        reply, results = newest_reply(scene.messages, id_) if id_ else (None, [])
+        lost = opened.get("once", []) if id_ and reply is None else None
+        asked = reply.tool_calls if reply is not None else []
+        if not (known or lost) and not any(
+            self._concerns(call["name"], scene.tools) for call in asked
+        ):
             return {}
-        batch = _batch(self.policy, id_, scene.messages, scene.tools) if calls else []
+        batch = []
+        if reply is not None:
+            batch = remembered.batch(self.policy, reply, results, scene.tools)
         said = any(isinstance(event, Human) for event in events)
-        return state.after(known, batch, new_word="word" in fresh, answered=said)
+        new = "word" in fresh
+        return state.after(known, batch, new_word=new, answered=said, lost=lost)
 
 
 def _tried(run: Run) -> Work[tuple[Any, Exception | None]]:
@@ -300,56 +326,3 @@ def _tried(run: Run) -> Work[tuple[Any, Exception | None]]:
         raise
     except Exception as error:
         return None, error
-
-
-def _again(
-    call: Mapping[str, Any], earlier: ToolMessage | None, said: str
-) -> ToolMessage:
-    """An earlier result as the result of `call`, with what is `said` after it."""
-    result = ToolMessage(
-        "" if earlier is None else own_content(earlier),
-        name=call["name"],
-        tool_call_id=call["id"] or "",
-        artifact=earlier and earlier.artifact,
-        response_metadata={MARK: {"cached": True}},
-    )
-    return with_advice(result, advisors.MARKER + said)
-
-
-def _made(
-    policy: Policy,
-    call: Mapping[str, Any],
-    result: ToolMessage,
-    tools: Mapping[str, BaseTool],
-) -> calls.Made:
-    mark = mark_of(result)
-    step = step_of(call, result, mark, tools.get(call["name"]))
-    return calls.made(step, policy.tools, result.id or "", mark.get("waited", 0.0))
-
-
-def _batch(
-    policy: Policy,
-    reply: str | None,
-    messages: Sequence[BaseMessage],
-    tools: Mapping[str, BaseTool],
-) -> list[calls.Made]:
-    """The calls of a reply that have a result; `None`: of the newest reply."""
-    found, results = newest_reply(messages, reply)
-    if found is None:
-        return []
-    pairs = pair(found, results)
-    return [_made(policy, c, r, tools) for c, r in pairs if r is not None]
-
-
-def _facts(messages: Sequence[BaseMessage], tools: Mapping[str, BaseTool]) -> Facts:
-    def schema(name: str) -> Mapping[str, Any]:
-        function = convert_to_openai_tool(tools[name])["function"]
-        found: Mapping[str, Any] = function.get("parameters", {})
-        return found
-
-    def paths() -> list[str]:
-        results = [m for m in reversed(messages) if isinstance(m, ToolMessage)]
-        told = (own_text(m) for m in results[:_RESULTS] if m.status != "error")
-        return advisors.paths_in(told)
-
-    return Facts(tools=[*tools], schema=schema, paths=paths)

@@ -126,6 +126,7 @@ class Guard:
             return past.with_host(memory, open=None, due=due, over=over)
         spend = budgets.model_spend(turn_of(reply, (), {}, **known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
+        opened |= self.acts.asked(reply, scene.tools)
         return past.with_host(plan.memory, open=opened)
 
     def cut_off(self, plan: Plan, scene: Scene, seconds: float) -> Plan:
@@ -152,6 +153,7 @@ class Guard:
         if reply is not None and exits.KEY in reply.response_metadata:
             return None  # the guard itself asks
         ahead = past.ahead(reply, results, call, place)
+        made = self.acts.made(ask, ahead)
         if past.is_early(call, reply, memory) and offers_leave(ask.tools):
             return refused(call, prompts.nothing_tried(), "early")
         opened = memory["host"].get("open") or {}
@@ -160,8 +162,8 @@ class Guard:
             memory,
             name,
             {**defaults(ask.tools.get(name)), **call["args"]},
-            before=len(ahead),
-            before_same=sum(other["name"] == name for other in ahead),
+            before=len(made),
+            before_same=sum(other["name"] == name for other in made),
             spend=opened.get("spend"),
             outer=tree.refuses_call(),
         )

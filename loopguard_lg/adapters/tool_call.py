@@ -71,9 +71,12 @@ class ToolCall:
 
     def _step(self, result: Result) -> Step | None:
         """How a try went, as far as its result tells."""
-        if not isinstance(result, ToolMessage):
-            return None
-        return step_of(self.request.tool_call, result, {}, self.request.tool)
+        call, update = self.request.tool_call, getattr(result, "update", None)
+        said = update.get("messages") if isinstance(update, dict) else None
+        for message in [result, *(said if isinstance(said, list) else ())]:
+            if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
+                return step_of(call, message, {}, self.request.tool)
+        return None
 
     @property
     def _memory(self) -> Any:

@@ -18,6 +18,9 @@ from loopguard_lg.detectors.base import (
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History, Mark, Seen
 
+_OTHERS = Mark.INVALID | Mark.TRANSIENT
+"""Errors that are somebody else's: outages draw on the budgets of time and money."""
+
 _INVALID = 4
 """Invented names come and go within one series of invalid calls."""
 
@@ -47,7 +50,7 @@ class RecurringError:
         if not history.marks & Mark.FAILED:
             return None
         for seen in watched(history, self.kind):
-            if not seen.error or seen.ok is not None or seen.marks & Mark.INVALID:
+            if not seen.error or seen.ok is not None or seen.marks & _OTHERS:
                 continue
             if history.rows.kin.count(seen.kin) >= self.times:
                 found = self._judge(history, seen)
@@ -79,8 +82,7 @@ class RecurringError:
     def _need(self, history: History, seen: Seen, found: list[int]) -> int:
         """How many errors are too many: the weaker the evidence, the more."""
         rows = history.rows
-        need = self.times + (2 if seen.marks & Mark.TRANSIENT else 0)
-        need += len({rows.near[k] for k in found}) == len(found)
+        need = self.times + (len({rows.near[k] for k in found}) == len(found))
         need += sum(rows.error[k] == seen.error for k in found) < need
         return need + (rows.i[found[0]] < fence(history))
 
