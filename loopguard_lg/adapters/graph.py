@@ -39,6 +39,7 @@ from loopguard_lg.adapters.graph_state import (
 from loopguard_lg.adapters.graph_stronger import stronger_node
 from loopguard_lg.adapters.graph_tools import ToolsNode
 from loopguard_lg.adapters.session import Guard
+from loopguard_lg.adapters.shared_pad import SharedScratchpad
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import Observer, checked
 from loopguard_lg.policy import Policy
@@ -57,6 +58,7 @@ def guard_graph(
     stronger: Any = None,
     messages_key: str = "messages",
     observers: Sequence[Observer] | Observer = (),
+    shared: SharedScratchpad | None = None,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], Any] = time.sleep,
     asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
@@ -79,6 +81,8 @@ def guard_graph(
             that the policy names, else the model's own node.
         messages_key: The state key of the conversation.
         observers: Are told what the guard saw and did.
+        shared: What runs of other threads ruled out, in the store that the graph is
+            compiled with.
         clock: Seconds from any start, to time nodes.
         sleep: Lets seconds pass between two tries of a call, or two polls.
         asleep: The same on an event loop.
@@ -107,6 +111,7 @@ def guard_graph(
         reports=KEY in builder.channels,
         tools=known,
         clock=clock,
+        shared=shared,
     )
     graph = _Install(builder, site, names, _empty(builder), wide(builder))
     graph.nodes(stronger)

@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from loopguard_lg import budgets, hooks
-from loopguard_lg.adapters import driving, past
+from loopguard_lg.adapters import driving, graph_shared, past
 from loopguard_lg.adapters.driving import Run, adrive, drive
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_site import ESCALATE, Look, Site, is_answered, step_of
@@ -240,7 +240,7 @@ class ModelNode(Node):
         look = site.look(state, config, node=self.name)
         if look.due != (ESCALATE if self.weaker is not None else None):
             return site.sent_to(state, self.name, look.due or site.model)
-        look = self._noted(look)
+        look = self._noted((yield from graph_shared.before(site, look, config)))
         view = shown(look.plan, look.scene, look.scene.model)
         given = self.given(state, sent)
         if view is not look.scene.seen:
@@ -257,8 +257,11 @@ class ModelNode(Node):
         seconds = site.clock() - started
         site.tell(look)  # not before: a node that is retried looks again
         out = rewritten(out, site.key, lambda found: _without(found, view))
-        update = self._update(state, look, out, seconds)
         reply, _ = newest_reply(written(out, site.key))
+        if reply is not None and not reply.tool_calls:
+            messages = look.scene.messages
+            look = yield from graph_shared.after(site, look, config, messages)
+        update = self._update(state, look, out, seconds)
         return self.done(
             state, config, out, self._beyond(entry, reply, seconds), **update
         )

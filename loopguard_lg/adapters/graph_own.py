@@ -12,7 +12,7 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.types import Send
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters import leave, past, tree
+from loopguard_lg.adapters import graph_shared, leave, past, tree
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_nodes import Work
 from loopguard_lg.adapters.graph_site import (
@@ -61,28 +61,27 @@ class Own:
 
     def ask_user(self, state: State, config: RunnableConfig) -> Work:
         """Write the question down; the next time, ask it."""
-        yield from ()
         messages = self.site.messages(state)
         if is_asking(messages):
             (call,) = pending(messages)
             resumable = is_resumable(config)
             return {self.site.key: [leave.asked(call, messages, resumable=resumable)]}
-        return self._ended(state, config, ASK_USER)
+        return (yield from self._ended(state, config, ASK_USER))
 
     def give_up(self, state: State, config: RunnableConfig) -> Work:
         """Write the last message and the report."""
-        yield from ()
         if is_left(self.site.messages(state), self.site.guard.agent):
             return None
-        return self._ended(state, config, GIVE_UP)
+        return (yield from self._ended(state, config, GIVE_UP))
 
-    def _ended(self, state: State, config: RunnableConfig, name: str) -> Any:
+    def _ended(self, state: State, config: RunnableConfig, name: str) -> Work:
         site = self.site
         answers = self._answers(state)
         after = site.after(state, {site.key: answers})
         look = site.look(after, config)
         if look.due != name or look.plan.final is None:
             return site.sent_to(state, name, look.due or site.model)
+        look = yield from graph_shared.before(site, look, config)
         site.tell(look)
         if look.plan.report is not None and name == GIVE_UP:
             tree.left(look.plan.report)

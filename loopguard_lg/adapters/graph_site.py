@@ -38,6 +38,7 @@ from loopguard_lg.adapters.messages import newest_word
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.session import Guard
+from loopguard_lg.adapters.shared_pad import SharedScratchpad
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import Memory, fold, write
@@ -83,6 +84,7 @@ class Site:
         reports: The state has a key for the exit report.
         tools: The tools by name, as far as the tool nodes tell.
         clock: Seconds from any start.
+        shared: What runs of other threads ruled out, if that is shared.
     """
 
     guard: Guard
@@ -92,6 +94,7 @@ class Site:
     reports: bool
     tools: Mapping[str, BaseTool]
     clock: Callable[[], float]
+    shared: SharedScratchpad | None = None
 
     def messages(self, state: State) -> Sequence[BaseMessage]:
         """The messages of the state, with ids."""
