@@ -91,6 +91,17 @@ def a_circle_of_waits_costs_the_oldest_lock(store: LockStore) -> None:
     }
 
 
+def who_gets_a_lost_file_back_is_told_once(store: LockStore) -> None:
+    """Others may have changed it meanwhile."""
+    a_circle_of_waits_costs_the_oldest_lock(store)
+    locks = _locks(store)
+    locks.release("two")
+
+    assert locks.attempt("a.py", "one").again
+    assert not locks.attempt("a.py", "one").again
+    assert locks.report()["lost"] == {}
+
+
 def only_one_of_many_at_once_wins(store: LockStore) -> None:
     """The table is changed in one piece."""
     locks, agents = _locks(store), [f"agent {n}" for n in range(12)]
@@ -126,6 +137,7 @@ CHECKS: tuple[Check, ...] = (
     a_renewed_lease_goes_on,
     who_is_refused_leaves_the_line,
     a_circle_of_waits_costs_the_oldest_lock,
+    who_gets_a_lost_file_back_is_told_once,
     only_one_of_many_at_once_wins,
     odd_names_are_kept,
     what_fails_changes_nothing,

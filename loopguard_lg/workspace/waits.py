@@ -32,12 +32,14 @@ class Grant(NamedTuple):
         by: Who holds it, or is next in line for it.
         until: When that lease ends; 0.0 for who is only in line.
         freed: (path, agent) of locks that were taken away to end a deadlock.
+        again: It was taken away from the asker before: others may have changed it.
     """
 
     held: bool
     by: str
     until: float = 0.0
     freed: tuple[tuple[str, str], ...] = ()
+    again: bool = False
 
 
 def fresh() -> Table:
@@ -64,8 +66,9 @@ def acquire(
         grant = _granted(table, path, agent, now, lease)
     if grant is not None:
         held = {**table["held"], path: [agent, grant[0], grant[1]]}
-        table = {**_without_wait(table, agent, path), "held": held}
-        return table, Grant(True, agent, grant[1], tuple(freed))
+        again = path in table["lost"].get(agent, ())
+        table = {**_found(_without_wait(table, agent, path), agent, path), "held": held}
+        return table, Grant(True, agent, grant[1], tuple(freed), again)
     holder, _, until = table["held"].get(path) or (_first(table, path), 0.0, 0.0)
     return table, Grant(False, holder, until, tuple(freed))
 
@@ -106,6 +109,13 @@ def _taken(table: Table, path: str, agent: str) -> Table:
     losers = [item for item in table["lost"].items() if item[0] != agent]
     losers = [*losers, (agent, lost)][-_LOSERS:]
     return {**table, "held": held, "lost": dict(losers)}
+
+
+def _found(table: Table, agent: str, path: str) -> Table:
+    """Without the note that a lock was taken away."""
+    lost = [p for p in table["lost"].get(agent, ()) if p != path]
+    others = {who: paths for who, paths in table["lost"].items() if who != agent}
+    return {**table, "lost": {**others, agent: lost} if lost else others}
 
 
 def live(table: Table, now: float) -> Table:

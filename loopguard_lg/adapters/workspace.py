@@ -1,0 +1,283 @@
+"""What a guard does about the files that its agent works on.
+
+Snapshots at checks that pass, the way back to them, edits that no call tells of, and
+locks for agents that work in one folder at the same time. What fails here is logged
+once for each message and never costs the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from langchain_core.messages import ToolMessage
+from langgraph.config import get_config
+from langgraph.types import Command
+
+from loopguard_lg import prompts
+from loopguard_lg.adapters import exits, past
+from loopguard_lg.adapters.driving import Pause, Run, Work
+from loopguard_lg.adapters.messages import refused, step_of, with_mark
+from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.errors import WorkspaceError
+from loopguard_lg.hooks import GuardEvent, logger
+from loopguard_lg.ladder import Escalate
+from loopguard_lg.policy import Policy
+from loopguard_lg.workspace import targets
+from loopguard_lg.workspace.git import Change, Snapshots
+from loopguard_lg.workspace.locks import Locks
+from loopguard_lg.workspace.watch import Change as Touched, Watch
+from loopguard_lg.workspace.waits import Grant
+
+T = TypeVar("T")
+Result = ToolMessage | Command[Any]
+
+_TOUCHED = 50
+"""Most changes that are noted of one call."""
+
+
+class Workspace:
+    """A folder that agents work in, for `LoopGuardMiddleware(workspace=...)`.
+
+    One object may serve any number of agents and threads at once; agents that are to
+    keep out of each other's files share one, or the locks of one server.
+
+    Args:
+        root: The folder.
+        snapshots: Saves the files whenever a check passes; `None` for none. By default
+            in the user's cache folder.
+        watch: Sees edits that no call tells of; `None` for none.
+        locks: Who may edit which file; `None`: anybody.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        snapshots: Snapshots | None | bool = True,
+        watch: Watch | None | bool = True,
+        locks: Locks | None = None,
+    ) -> None:
+        self.root = Path(root)
+        self.snapshots = Snapshots(root=self.root) if snapshots is True else snapshots
+        self.watch = Watch(root=self.root) if watch is True else watch
+        self.locks = locks
+        if self.watch and locks:
+            self.watch.holders = self._holders
+        self._said: set[str] = set()
+
+    def restore(self, state: Mapping[str, Any], *, dry_run: bool = False) -> list[Change]:
+        """Put the files of a thread back to its newest good snapshot, on your word.
+
+        Args:
+            state: The values of the thread's state: `graph.get_state(config).values`.
+            dry_run: Only say what would be done.
+
+        Raises:
+            WorkspaceError: No check has passed so far, or files can't be put back.
+        """
+        memory = state.get("loopguard") or {}
+        good = memory.get("host", {}).get("workspace", {}).get("good")
+        if not good:
+            raise WorkspaceError("no check has passed in this thread: no snapshot is good")
+        return self._restored(good, dry_run=dry_run)
+
+    def undo(self) -> list[Change]:
+        """Put back what the newest restore has changed; again: do it once more.
+
+        Raises:
+            WorkspaceError: Nothing was restored so far.
+        """
+        done = self._shots.undo()
+        if self.watch:
+            self.watch.forget()
+        return done
+
+    @property
+    def _shots(self) -> Snapshots:
+        if not self.snapshots:
+            raise WorkspaceError("this workspace takes no snapshots: give it some")
+        return self.snapshots
+
+    def _restored(self, good: str, *, dry_run: bool = False) -> list[Change]:
+        if dry_run:
+            return self._shots.compare(good)
+        done = self._shots.restore(good)
+        if self.watch:
+            self.watch.forget()  # nobody edited that
+        return done
+
+    def before(self, policy: Policy, plan: Plan, told: Sequence[GuardEvent]) -> Plan:
+        """The plan of a model call, after what has happened was done to the files.
+
+        Args:
+            policy: The settings.
+            plan: What the guard plans.
+            told: What it has seen and decided since the last look, oldest first.
+        """
+        state = dict(plan.memory["host"].get("workspace") or {})
+        before, back = dict(state), False
+        for event in told:
+            kinds = [finding.kind for finding in event.verdict.findings]
+            state, good = targets.after(state, event.event, kinds, policy.tools)
+            if good and self.snapshots:
+                state["good"] = self._saved(event) or state.get("good")
+            back |= event.name == "escalated" and _goes_back(policy, event)
+        if back and state.get("good") and not policy.observe_only:
+            plan = self._gone_back(plan, state["good"])
+        if state != before:
+            plan = replace(plan, memory=past.with_host(plan.memory, workspace=state))
+        return self._left(plan, state) if plan.report is not None else plan
+
+    def _saved(self, event: GuardEvent) -> str | None:
+        note = f"{event.agent} turn {event.verdict.i}: a check passed"
+        shot = self._tried(lambda: self._shots.take(note))
+        return shot.id if shot else None
+
+    def _gone_back(self, plan: Plan, good: str) -> Plan:
+        done = self._tried(lambda: self._restored(good))
+        if done is None:
+            return plan
+        said = prompts.restored([c.path for c in done if c.act != "keep"])
+        acts = dict(plan.memory["host"].get("acts") or {})
+        for receipts in ("done", "cache"):  # of what is no longer so
+            acts.pop(receipts, None)
+        memory = past.with_host(plan.memory, acts=acts)
+        note = f"{plan.note}\n{said}" if plan.note else said
+        return replace(plan, memory=memory, note=note)
+
+    def _left(self, plan: Plan, state: Mapping[str, Any]) -> Plan:
+        """The end of a run: its report says how the files are, its locks are free."""
+        assert plan.report is not None
+        files: dict[str, Any] = {"snapshot": state.get("good")}
+        locks = self.locks
+        if locks:
+            files["locks"] = self._tried(locks.report)
+        report = {**plan.report, "workspace": files}
+        final = plan.final
+        if final is None:
+            return replace(plan, report=report)
+        metadata = {**final.response_metadata, exits.KEY: report}
+        final = final.model_copy(update={"response_metadata": metadata})
+        if not final.tool_calls:
+            self.done(_agent_of(plan))
+        return replace(plan, report=report, final=final)
+
+    def done(self, agent: str) -> None:
+        """An agent's run is over: what it holds is free."""
+        locks = self.locks
+        if locks:
+            self._tried(lambda: locks.release(agent))
+
+    def around(
+        self, policy: Policy, agent: str, request: Any, work: Work[Result]
+    ) -> Work[Result]:
+        """Execute a call with the lock on its file, and note which files it changes."""
+        step = step_of(request.tool_call, None, {}, request.tool)
+        path, changes = targets.names_file(step, policy.tools)
+        path = self._inside(path)
+        if path and self.locks and not policy.observe_only:
+            grant = yield from self._locked(self.locks, path, agent)
+            if grant is not None and (not grant.held or grant.again):
+                work.close()
+                by = "" if grant.held else grant.by
+                text = prompts.locked(path, by.partition("/")[0])
+                return refused(request.tool_call, text, "locked")
+        watch = self.watch
+        if not watch or not changes:
+            return (yield from work)
+        call = yield Run((lambda: watch.begin(agent, path),), what=self._tried)
+        try:
+            result = yield from work
+        except BaseException:
+            if call is not None:
+                self._tried(lambda: watch.end(call))
+            raise
+        if call is None:
+            return result
+        seen = yield Run((lambda: watch.end(call),), what=self._tried)
+        return _noted(result, seen or [])
+
+    def _locked(self, locks: Locks, path: str, agent: str) -> Work[Grant | None]:
+        """The lock on a file, if it can be had in time; `None`: locks are out of order.
+
+        Whoever is refused leaves the line.
+        """
+        slept = 0.0
+        while True:
+            grant: Grant | None = yield Run(
+                (lambda: locks.attempt(path, agent),), what=self._tried
+            )
+            if grant is None or grant.held:
+                return grant
+            if slept >= locks.patience:
+                yield Run((lambda: locks.release(agent, path),), what=self._tried)
+                return grant
+            pause = locks.pause(slept)
+            slept += pause
+            yield Pause(pause, locks.sleep, locks.asleep)
+
+    def _inside(self, path: str) -> str:
+        """A path relative to the folder, as far as it is in it."""
+        top = os.fspath(self.root)
+        with suppress(ValueError):
+            if path.startswith("/"):
+                return os.path.relpath(path, top) if _is_in(path, top) else path
+        return path
+
+    def _holders(self) -> Mapping[str, str]:
+        locks = self.locks
+        found = self._tried(locks.report) if locks else None
+        return found["held"] if found else {}
+
+    def _tried(self, work: Callable[[], T]) -> T | None:
+        """What `work` gives; a failure is logged, once for each message."""
+        try:
+            return work()
+        except Exception as error:  # files are an extra: the run goes on without
+            said = f"{type(error).__name__}: {error}"
+            if said not in self._said:
+                self._said = {*[*self._said][:99], said}
+                logger.warning("loopguard: workspace %s: %s", self.root, error)
+            return None
+
+
+def agent_id(name: str) -> str:
+    """Names one agent in one run: two threads of one agent are two."""
+    settings = get_config().get("configurable", {})
+    inside = str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
+    return "/".join(filter(None, (name, str(settings.get("thread_id") or ""), inside)))
+
+
+def _agent_of(plan: Plan) -> str:
+    return str(plan.memory["host"].get("agent") or "")
+
+
+def _goes_back(policy: Policy, event: GuardEvent) -> bool:
+    rung = policy.ladder.at(event.verdict.rung)
+    return isinstance(rung, Escalate) and rung.files
+
+
+def _is_in(path: str, top: str) -> bool:
+    return os.path.commonpath([os.path.normpath(path), top]) == top
+
+
+def _noted(result: Result, seen: Sequence[Touched]) -> Result:
+    """The result with the files that changed meanwhile in its metadata."""
+    touched = [[c.path, c.at, c.size] for c in seen[:_TOUCHED]]
+    if not touched:
+        return result
+    if isinstance(result, ToolMessage):
+        return with_mark(result, {"touched": touched})
+    update = getattr(result, "update", None)
+    if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
+        return result
+    messages = [
+        with_mark(m, {"touched": touched}) if isinstance(m, ToolMessage) else m
+        for m in update["messages"]
+    ]
+    return replace(result, update={**update, "messages": messages})

@@ -1,0 +1,70 @@
+"""When files are worth coming back to: a pure fold over what happened.
+
+Files are good when a check has passed on them and no test was tampered with. State is
+plain data:
+
+    {"good": id of the newest good snapshot, "tampered": whether tests were tampered
+     with since a person spoke}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from loopguard_lg.progress import read_check
+from loopguard_lg.roles import read_use
+from loopguard_lg.steps import Event, Human, Step, Turn
+from loopguard_lg.tools import ToolPolicy
+
+State: TypeAlias = dict[str, Any]
+
+_NO_POLICY = ToolPolicy()
+
+
+def after(
+    state: Mapping[str, Any],
+    event: Event | None,
+    kinds: Iterable[str],
+    tools: Mapping[str, ToolPolicy],
+) -> tuple[State, bool]:
+    """The state after an event, and whether the files are good now.
+
+    Args:
+        state: As it was.
+        event: What happened.
+        kinds: Of what detectors found in it, shadowed ones included.
+        tools: What the policy says of tools.
+    """
+    tampered = state.get("tampered", False) or "tampering" in kinds
+    if isinstance(event, Human):
+        return {**state, "tampered": False}, False
+    passed = isinstance(event, Turn) and is_passing(event, tools)
+    return {**state, "tampered": tampered}, passed and not tampered
+
+
+def is_passing(turn: Turn, tools: Mapping[str, ToolPolicy]) -> bool:
+    """Whether a check has passed in a turn, on the files as they are after it.
+
+    A check that feeds a pipe has not, nor one beside which another call of the same
+    turn failed a check or wrote: nobody knows which came first.
+    """
+    verdicts = [_verdict(step, tools) for step in turn.steps]
+    return "pass" in verdicts and not {"fail", "write"} & {*verdicts}
+
+
+def _verdict(step: Step, tools: Mapping[str, ToolPolicy]) -> str:
+    use = read_use(step, tools.get(step.tool, _NO_POLICY).role)
+    if step.blocked or step.cached or step.changed_state is False:
+        return ""
+    passed, _ = read_check(step, use, step.result.encode("utf-8", "replace"))
+    if passed is not None:
+        return "pass" if passed else "fail"
+    return "write" if use.role == "write" else ""
+
+
+def names_file(step: Step, tools: Mapping[str, ToolPolicy]) -> tuple[str, bool]:
+    """The file that a call writes, if it names one, and whether it may write any."""
+    use = read_use(step, tools.get(step.tool, _NO_POLICY).role)
+    changes = use.role in ("write", "check", "other")
+    return use.path if use.role == "write" else "", changes
