@@ -104,11 +104,14 @@ class Escalate(Another):
         turns: Most turns of the stronger model; progress ends it earlier.
         patience: Fresh turns of the loop by which this has failed too. What is gone
             back over is out of view, so that a call of the loop may be due once more.
+        files: Put the workspace's files back as well, as they were when a check last
+            passed. Needs a guard with a workspace.
     """
 
     model: Any = None
     turns: int = 5
     patience: int = 2
+    files: bool = False
 
     def __post_init__(self) -> None:
         Another.__post_init__(self)
@@ -117,6 +120,8 @@ class Escalate(Another):
             raise PolicyError(
                 f"Escalate.model={model!r}: give a chat model, a model string, or None"
             )
+        if not isinstance(self.files, bool):
+            raise PolicyError(f"Escalate.files={self.files!r}: give True or False")
         _positive("Escalate.turns", self.turns)
         _positive("Escalate.patience", self.patience)
 

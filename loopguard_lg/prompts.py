@@ -72,6 +72,30 @@ def rollback(
     return _with_notes(earlier, limit, head)
 
 
+def restored(paths: Sequence[str]) -> str:
+    """For the model, when files were put back: which edits are no longer there."""
+    named = [f"`{scratchpad.quote(path, 80)}`" for path in paths[:5]]
+    more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+    which = f" ({', '.join(named)}{more})" if named else ""
+    return (
+        "[loop guard] The files are again as they were when the checks last passed"
+        f"{which}. Edits made since are undone. Read a file before you edit it."
+    )
+
+
+def locked(path: str, by: str) -> str:
+    """For the model, as the result of an edit of a file that others work on."""
+    name = f"`{scratchpad.quote(path, 80)}`"
+    if not by:
+        return (
+            f"Not executed: {name} was edited by others meanwhile. Read it again first."
+        )
+    return (
+        f"Not executed: {name} is being edited by `{scratchpad.quote(by, 40)}`. Work "
+        "on something else and come back to it later."
+    )
+
+
 def left_out() -> str:
     """For the model, in place of turns that were left out longer ago."""
     return "[loop guard] Attempts that led nowhere were left out here."

@@ -19,7 +19,7 @@ from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
 from loopguard_lg.acts.advisors import MARKER
-from loopguard_lg.steps import Nested, Role, Step, Tokens, Turn
+from loopguard_lg.steps import Nested, Role, Step, Tokens, Touch, Turn
 
 MARK = "loopguard"
 """Key in `response_metadata` of tool messages under which the guard leaves facts."""
@@ -259,7 +259,17 @@ def turn_of(
         steps=steps,
         nested=nested_of([mark_of(reply), *marks]),
         progress="; ".join(mark["progress"] for mark in marks if "progress" in mark),
+        touched=_touched(marks),
         **known,
+    )
+
+
+def _touched(marks: Iterable[Mapping[str, Any]]) -> tuple[Touch, ...]:
+    """The changes of files that a watcher saw while calls ran."""
+    return tuple(
+        Touch(path=path, t=t, size=size)
+        for mark in marks
+        for path, t, size in mark.get("touched", ())
     )
 
 

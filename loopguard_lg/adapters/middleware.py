@@ -31,13 +31,15 @@ from loopguard_lg.adapters import driving, exits, leave
 from loopguard_lg.adapters.driving import Work, adrive, drive
 from loopguard_lg.adapters.model_call import ModelCall, is_over, model_name
 from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
 from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
+from loopguard_lg.adapters.workspace import Workspace, agent_id
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import GuardEvent, Observer, checked
 from loopguard_lg.ladder import AskUser, Escalate
-from loopguard_lg.memory import fold
+from loopguard_lg.memory import fold, load
 from loopguard_lg.policy import Policy
 
 CHANNEL = "loopguard"
@@ -90,6 +92,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             agent's name in events.
         observers: Are told what the guard saw and did.
         shared: What runs of other threads ruled out, in the agent's `store`.
+        workspace: The files that the agent works on.
         clock: Seconds from any start, to time model and tool calls.
         sleep: Lets seconds pass between two tries of a call, or two polls.
         asleep: The same on an event loop.
@@ -107,6 +110,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         name: str = "loopguard",
         observers: Sequence[Observer] | Observer = (),
         shared: SharedScratchpad | None = None,
+        workspace: Workspace | None = None,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], Any] = time.sleep,
         asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
@@ -128,6 +132,9 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             asleep=asleep,
         )
         self._shared = shared
+        self._workspace = workspace
+        if workspace is None:
+            _check_files(self.policy)
         self._clock = clock
         self._models = _resolved(self.policy)
 
@@ -149,7 +156,9 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     ) -> ExtendedModelResponse[Any]:
         """Look at what happened, then call the model, another one, or none."""
         turn = self._turn(request)
-        shared = self._shared
+        shared, workspace = self._shared, self._workspace
+        if workspace is not None:
+            turn = turn.planned(workspace.before(*self._files(turn)))
         if shared is not None:
             turn = turn.planned(shared.before(turn.plan, _whose(request)))
         if turn.plan.final is not None:
@@ -161,6 +170,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             return turn.left()
         if shared is not None and is_over(response):
             turn = turn.planned(shared.after(turn.plan, _whose(request)))
+        if workspace is not None and is_over(response):
+            workspace.done(agent_id(self._name))
         return turn.done(response, seconds)
 
     async def awrap_model_call(
@@ -170,7 +181,10 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     ) -> ExtendedModelResponse[Any]:
         """Look at what happened, then call the model, another one, or none."""
         turn = self._turn(request)
-        shared = self._shared
+        shared, workspace = self._shared, self._workspace
+        if workspace is not None:
+            plan = await asyncio.to_thread(workspace.before, *self._files(turn))
+            turn = turn.planned(plan)
         if shared is not None:
             turn = turn.planned(await shared.abefore(turn.plan, _whose(request)))
         if turn.plan.final is not None:
@@ -182,6 +196,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             return turn.left()
         if shared is not None and is_over(response):
             turn = turn.planned(await shared.aafter(turn.plan, _whose(request)))
+        if workspace is not None and is_over(response):
+            await asyncio.to_thread(workspace.done, agent_id(self._name))
         return turn.done(response, seconds)
 
     def wrap_tool_call(
@@ -190,7 +206,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Execute a call if it may be, and note how it went."""
-        return drive(self._call(request), lambda run: handler(run.given))
+        return drive(self._call(request), partial(_ran, handler))
 
     async def awrap_tool_call(
         self,
@@ -198,25 +214,34 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Execute a call if it may be, and note how it went."""
-        work = self._call(request)
-        return await adrive(work, lambda run: handler(run.given))
+        return await adrive(self._call(request), partial(_called, handler))
 
     def _left(self, turn: ModelCall) -> float | None:
         return self._guard.seconds_left(turn.plan.memory)
 
+    def _files(self, turn: ModelCall) -> tuple[Policy, Plan, list[GuardEvent], str]:
+        return self.policy, turn.plan, turn.told, agent_id(self._name)
+
     def _call(self, request: ToolCallRequest) -> Work[ToolMessage | Command[Any]]:
-        return ToolCall(
+        work = ToolCall(
             guard=self._guard,
             request=request,
             channel=self._channel,
             clock=self._clock,
         ).work()
+        if self._workspace is None:
+            return work
+        host = load(read(request.state, self._channel))["host"]
+        agent = agent_id(self._name)
+        return self._workspace.around(
+            self.policy, agent, request, work, host.get("began")
+        )
 
     def _turn(self, request: ModelRequest[Any]) -> ModelCall:
         scene = _scene(request)
         told: list[GuardEvent] = []
         guard = self._guard
-        if guard.observers:
+        if guard.observers or self._workspace:
             guard = replace(guard, observers=(told.append,))
         plan = guard.before_model(request.state.get(self._channel), scene)
         return ModelCall(
@@ -239,6 +264,22 @@ def _ran(handler: Callable[[Any], Any], run: driving.Run) -> Any:
 async def _aran(handler: Callable[[Any], Any], run: driving.Run) -> Any:
     out = _ran(handler, run)
     return await out if isawaitable(out) else out
+
+
+async def _called(handler: Callable[[Any], Any], run: driving.Run) -> Any:
+    """What a tool gives, or what is done beside it, off the event loop."""
+    if run.what is None:
+        return await handler(run.given)
+    return await asyncio.to_thread(run.what, *run.given)
+
+
+def _check_files(policy: Policy) -> None:
+    for at, rung in enumerate(policy.ladder.rungs):
+        if isinstance(rung, Escalate) and rung.files:
+            raise PolicyError(
+                f"ladder[{at}].files=True needs the files: give the guard a "
+                "workspace=Workspace(folder)"
+            )
 
 
 def _whose(request: ModelRequest[Any]) -> Run:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from loopguard_lg import prompts
@@ -30,8 +31,8 @@ from loopguard_lg.policy import Policy
 from loopguard_lg.workspace import targets
 from loopguard_lg.workspace.git import Change, Snapshots
 from loopguard_lg.workspace.locks import Locks
-from loopguard_lg.workspace.watch import Change as Touched, Watch
 from loopguard_lg.workspace.waits import Grant
+from loopguard_lg.workspace.watch import Change as Touched, Watch
 
 T = TypeVar("T")
 Result = ToolMessage | Command[Any]
@@ -70,7 +71,9 @@ class Workspace:
             self.watch.holders = self._holders
         self._said: set[str] = set()
 
-    def restore(self, state: Mapping[str, Any], *, dry_run: bool = False) -> list[Change]:
+    def restore(
+        self, state: Mapping[str, Any], *, dry_run: bool = False
+    ) -> list[Change]:
         """Put the files of a thread back to its newest good snapshot, on your word.
 
         Args:
@@ -83,7 +86,9 @@ class Workspace:
         memory = state.get("loopguard") or {}
         good = memory.get("host", {}).get("workspace", {}).get("good")
         if not good:
-            raise WorkspaceError("no check has passed in this thread: no snapshot is good")
+            raise WorkspaceError(
+                "no check has passed in this thread: no snapshot is good"
+            )
         return self._restored(good, dry_run=dry_run)
 
     def undo(self) -> list[Change]:
@@ -111,13 +116,16 @@ class Workspace:
             self.watch.forget()  # nobody edited that
         return done
 
-    def before(self, policy: Policy, plan: Plan, told: Sequence[GuardEvent]) -> Plan:
-        """The plan of a model call, after what has happened was done to the files.
+    def before(
+        self, policy: Policy, plan: Plan, told: Sequence[GuardEvent], agent: str
+    ) -> Plan:
+        """The plan of a model call, with what is done about the files.
 
         Args:
             policy: The settings.
             plan: What the guard plans.
             told: What it has seen and decided since the last look, oldest first.
+            agent: Who acts in which run.
         """
         state = dict(plan.memory["host"].get("workspace") or {})
         before, back = dict(state), False
@@ -131,7 +139,7 @@ class Workspace:
             plan = self._gone_back(plan, state["good"])
         if state != before:
             plan = replace(plan, memory=past.with_host(plan.memory, workspace=state))
-        return self._left(plan, state) if plan.report is not None else plan
+        return plan if plan.report is None else self._left(plan, state, agent)
 
     def _saved(self, event: GuardEvent) -> str | None:
         note = f"{event.agent} turn {event.verdict.i}: a check passed"
@@ -150,21 +158,19 @@ class Workspace:
         note = f"{plan.note}\n{said}" if plan.note else said
         return replace(plan, memory=memory, note=note)
 
-    def _left(self, plan: Plan, state: Mapping[str, Any]) -> Plan:
+    def _left(self, plan: Plan, state: Mapping[str, Any], agent: str) -> Plan:
         """The end of a run: its report says how the files are, its locks are free."""
-        assert plan.report is not None
-        files: dict[str, Any] = {"snapshot": state.get("good")}
-        locks = self.locks
-        if locks:
-            files["locks"] = self._tried(locks.report)
-        report = {**plan.report, "workspace": files}
         final = plan.final
-        if final is None:
-            return replace(plan, report=report)
+        assert plan.report is not None
+        assert final is not None
+        files: dict[str, Any] = {"snapshot": state.get("good")}
+        if self.locks:
+            files["locks"] = self._tried(self.locks.report)
+        report = {**plan.report, "workspace": files}
         metadata = {**final.response_metadata, exits.KEY: report}
         final = final.model_copy(update={"response_metadata": metadata})
-        if not final.tool_calls:
-            self.done(_agent_of(plan))
+        if not final.tool_calls:  # a question is not the end
+            self.done(agent)
         return replace(plan, report=report, final=final)
 
     def done(self, agent: str) -> None:
@@ -174,9 +180,22 @@ class Workspace:
             self._tried(lambda: locks.release(agent))
 
     def around(
-        self, policy: Policy, agent: str, request: Any, work: Work[Result]
+        self,
+        policy: Policy,
+        agent: str,
+        request: ToolCallRequest,
+        work: Work[Result],
+        began: float | None,
     ) -> Work[Result]:
-        """Execute a call with the lock on its file, and note which files it changes."""
+        """Execute a call with the lock on its file, and note which files it changes.
+
+        Args:
+            policy: The settings.
+            agent: Who acts in which run.
+            request: The call.
+            work: Executes it.
+            began: When the run began, in seconds since the epoch.
+        """
         step = step_of(request.tool_call, None, {}, request.tool)
         path, changes = targets.names_file(step, policy.tools)
         path = self._inside(path)
@@ -200,15 +219,16 @@ class Workspace:
         if call is None:
             return result
         seen = yield Run((lambda: watch.end(call),), what=self._tried)
-        return _noted(result, seen or [])
+        return _noted(result, seen or [], began)
 
     def _locked(self, locks: Locks, path: str, agent: str) -> Work[Grant | None]:
         """The lock on a file, if it can be had in time; `None`: locks are out of order.
 
         Whoever is refused leaves the line.
         """
-        slept = 0.0
+        slept, attempt = 0.0, 0
         while True:
+            attempt += 1
             grant: Grant | None = yield Run(
                 (lambda: locks.attempt(path, agent),), what=self._tried
             )
@@ -217,7 +237,7 @@ class Workspace:
             if slept >= locks.patience:
                 yield Run((lambda: locks.release(agent, path),), what=self._tried)
                 return grant
-            pause = locks.pause(slept)
+            pause = locks.pause(attempt, slept)
             slept += pause
             yield Pause(pause, locks.sleep, locks.asleep)
 
@@ -253,24 +273,24 @@ def agent_id(name: str) -> str:
     return "/".join(filter(None, (name, str(settings.get("thread_id") or ""), inside)))
 
 
-def _agent_of(plan: Plan) -> str:
-    return str(plan.memory["host"].get("agent") or "")
-
-
 def _goes_back(policy: Policy, event: GuardEvent) -> bool:
     rung = policy.ladder.at(event.verdict.rung)
     return isinstance(rung, Escalate) and rung.files
+
+
+def _since(began: float | None, at: float) -> float | None:
+    return None if began is None else round(max(0.0, at - began), 3)
 
 
 def _is_in(path: str, top: str) -> bool:
     return os.path.commonpath([os.path.normpath(path), top]) == top
 
 
-def _noted(result: Result, seen: Sequence[Touched]) -> Result:
+def _noted(result: Result, seen: Sequence[Touched], began: float | None) -> Result:
     """The result with the files that changed meanwhile in its metadata."""
-    touched = [[c.path, c.at, c.size] for c in seen[:_TOUCHED]]
-    if not touched:
+    if not seen:
         return result
+    touched = [[c.path, _since(began, c.at), c.size] for c in seen[:_TOUCHED]]
     if isinstance(result, ToolMessage):
         return with_mark(result, {"touched": touched})
     update = getattr(result, "update", None)

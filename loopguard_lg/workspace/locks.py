@@ -22,6 +22,7 @@ from tenacity import (
     wait_exponential,
 )
 
+from loopguard_lg.acts.strategies import asked, state
 from loopguard_lg.digests import tidy_path
 from loopguard_lg.workspace import waits
 from loopguard_lg.workspace.waits import Grant, Table
@@ -104,6 +105,10 @@ class Locks:
         tries = AsyncRetrying(sleep=self.asleep, **self._settings)
         grant: Grant = await tries(attempt)
         return await asyncio.to_thread(self._settled, grant, path, agent)
+
+    def pause(self, attempt: int, slept: float) -> float:
+        """Seconds to the next look after so many looks and seconds."""
+        return float(asked(self.wait, state(attempt, slept), 1.0))
 
     @property
     def _settings(self) -> dict[str, Any]:
