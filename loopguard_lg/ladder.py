@@ -233,6 +233,15 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     }
 
 
+def switched(ladder: Ladder, state: State, i: int) -> State:
+    """The state where a person has the stronger model go on at turn `i`."""
+    for up, on in enumerate(ladder.rungs, 1):
+        if isinstance(on, Escalate) and on.model is not None:
+            fresh = {"at": i, "since": 0, "holds": [], "left": on.turns}
+            return {**state, **fresh, "rung": up}
+    return {}
+
+
 def _held(state: State, finding: Finding) -> list[int]:
     """The calls that are held, those of the finding last."""
     older = [old for old in state.get("holds", ()) if old not in finding.holds]

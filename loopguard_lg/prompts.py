@@ -8,7 +8,7 @@ is quoted as short data by the scratchpad. A changed word is a new `VERSION`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopguard_lg import scratchpad
@@ -274,3 +274,14 @@ def farewell(report: dict[str, Any]) -> str:
 def question(detail: str) -> str:
     """For the person, when the run asks how to go on."""
     return f"The agent is stuck: {scratchpad.quote(detail, 300)}. How should it go on?"
+
+
+def inquiry(question: str, report: Mapping[str, Any]) -> str:
+    """For the person, beside the question: what was tried, and what was done."""
+    lists = {
+        "Tried": report["tried"],
+        "Ruled out": report["ruled_out"],
+        "Already done": report["writes"],
+    }
+    told = [f"{title}: {'; '.join(items)}" for title, items in lists.items() if items]
+    return "\n".join([question, *told])

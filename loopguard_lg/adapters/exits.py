@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCa
 from pydantic import PydanticUserError, TypeAdapter
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters.messages import EXIT, is_word, text_of
+from loopguard_lg.adapters.messages import EXIT, MARK, is_word, text_of
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
 
@@ -112,12 +112,15 @@ def final(report: dict[str, Any]) -> AIMessage:
     return AIMessage(prompts.farewell(report), response_metadata={KEY: report})
 
 
-def question(report: dict[str, Any], number: int) -> AIMessage:
+def question(
+    report: dict[str, Any], number: int, choices: Sequence[str] = ()
+) -> AIMessage:
     """The reply that asks a person; the tool `ask_user` interrupts.
 
     Args:
         report: The exit report as it would be if the run ended here.
         number: Tells the questions of a thread apart; the call's id is made of it.
+        choices: What can be answered beside words.
     """
     return AIMessage(
         "",
@@ -128,7 +131,7 @@ def question(report: dict[str, Any], number: int) -> AIMessage:
                 id=f"{prompts.NAME}_ask_{number}",
             )
         ],
-        response_metadata={KEY: report},
+        response_metadata={KEY: report, MARK: {"choices": [*choices]}},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -11,8 +10,9 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.types import interrupt
 
 from loopguard_lg import prompts
+from loopguard_lg.adapters import asking
 from loopguard_lg.adapters.exits import KEY
-from loopguard_lg.adapters.messages import MARK, newest_reply
+from loopguard_lg.adapters.messages import MARK, mark_of, newest_reply
 
 
 def _give_up(reason: str) -> str:
@@ -31,13 +31,6 @@ ask_user: BaseTool = tool("ask_user")(_ask_user)
 TOOLS: Mapping[str, BaseTool] = {"give_up": give_up, "ask_user": ask_user}
 """The tools by name."""
 
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "loop": ("hint", "stop"),
-    "budget": ("raise_budget", "stop"),
-}
-"""What a person can answer beside plain text, by the reason of the question. Whatever
-is answered to a used budget, but `stop`, grants the run another one."""
-
 
 def offers_leave(tools: Mapping[str, BaseTool] | None) -> bool:
     """Whether `give_up` is the guard's, and not a tool of the app's own."""
@@ -47,26 +40,16 @@ def offers_leave(tools: Mapping[str, BaseTool] | None) -> bool:
 def asked(
     call: Mapping[str, Any], messages: Sequence[BaseMessage], *, resumable: bool
 ) -> ToolMessage:
-    """The result of a call of `ask_user`: interrupts, and returns with the answer.
-
-    The payload of the interrupt is `{"type", "question", "choices", "report"}`; the
-    `report` is the exit report if it is the guard who asks. The answer is text, or an
-    object `{"choice": one of the choices, "text": ...}`.
-    """
+    """The result of a call of `ask_user`: interrupts, and returns with the answer."""
     if not resumable:
         return _result(call, prompts.nobody(), status="error")
     reply, _ = newest_reply(messages)
     report = reply.response_metadata.get(KEY) if reply is not None else None
-    answer = interrupt(
-        {
-            "type": "loopguard_ask_user",
-            "question": str(call["args"].get("question", "")),
-            "choices": list(CHOICES.get(report["reason"], ())) if report else [],
-            "report": report,
-        }
-    )
-    result = _result(call, answer_text(answer))
-    result.response_metadata[MARK] = {"choice": _chosen(answer)}
+    offered = mark_of(reply).get("choices", ()) if report else ()
+    question = str(call["args"].get("question", ""))
+    answer = asking.read(interrupt(asking.request(question, offered, report)), offered)
+    result = _result(call, answer.text)
+    result.response_metadata[MARK] = {"choice": answer.choice}
     return result
 
 
@@ -78,29 +61,8 @@ def _result(
     )
 
 
-_ALL = frozenset(choice for choices in CHOICES.values() for choice in choices)
-
-
 def choice_of(result: ToolMessage) -> str | None:
     """What the person chose, where it was more than words."""
     mark = result.response_metadata.get(MARK)
     choice = mark.get("choice") if isinstance(mark, Mapping) else None
     return choice if isinstance(choice, str) else None
-
-
-def _chosen(answer: Any) -> str | None:
-    """The choice in an answer: `stop`, `{"choice": "stop"}` or `{"type": "stop"}`."""
-    found = answer
-    if isinstance(answer, Mapping):
-        found = answer.get("choice", answer.get("type"))
-    word = found.strip().lower() if isinstance(found, str) else ""
-    return word if word in _ALL else None
-
-
-def answer_text(answer: Any) -> str:
-    """A person's answer as text, whatever shape it came in; nothing of it is lost."""
-    if not isinstance(answer, Mapping):
-        return str(answer)
-    parts = [answer[key] for key in ("choice", "type", "text") if answer.get(key)]
-    known = len(parts) == len(answer)
-    return ": ".join(map(str, parts)) if known else json.dumps(answer, default=str)

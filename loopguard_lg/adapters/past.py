@@ -218,14 +218,25 @@ def _closed(
         events.append(replace(turn, nested=turn.nested + lost) if lost else turn)
     for call, result in pairs:
         if call["name"] == "ask_user" and _worked(result):
-            choice = choice_of(result)
-            goes_on = opened.get("ask") != "budget" or choice == "stop"
-            events.append(Human(text=text_of(result), answer=goes_on))
-            if opened.get("ask") and choice == "stop":
-                noted["exit"] = "a person said to stop"
+            event, facts = _heard(opened, result)
+            events.append(event)
+            noted |= facts
     if opened.get("ask") and not events:
         noted["vain"] = True
     return events, noted
+
+
+def _heard(
+    opened: Mapping[str, Any], answer: ToolMessage
+) -> tuple[Human, dict[str, Any]]:
+    """A person's answer as an event, and what is noted of it."""
+    choice, asked = choice_of(answer), opened.get("ask")
+    goes_on = asked != "budget" or choice == "stop"
+    noted: dict[str, Any] = {}
+    if asked:
+        ends = {"exit": "a person said to stop"}
+        noted = ends if choice == "stop" else {"chosen": choice}
+    return Human(text=text_of(answer), answer=goes_on), noted
 
 
 def _worked(result: ToolMessage | None) -> TypeGuard[ToolMessage]:
@@ -288,11 +299,13 @@ def hidden_of(host: Mapping[str, Any]) -> list[Any]:
     return [one for one in ranges if isinstance(one, list) and len(one) == 3]
 
 
-def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory, str]:
+def rolled_back(
+    memory: Memory, scene: Scene, finding: Finding, last: str | None = None
+) -> tuple[Memory, str]:
     """The memory with the turns since the last good point out of view, and the note.
 
     The newest good point before the loop's onset is taken; points after that are
-    forgotten.
+    forgotten. `last` is the id of the last message out of view, else the newest one.
     """
     points = memory["host"].get("good", [])
     onset = memory["ladder"].get("onset", finding.onset)
@@ -300,7 +313,7 @@ def rolled_back(memory: Memory, scene: Scene, finding: Finding) -> tuple[Memory,
     start = good[-1][1] if good else memory["host"].get("word")
     text = prompts.rollback(finding, memory["pad"], list(scene.tools), _NOTE_BYTES)
     older = [[a, b, ""] for a, b, _ in hidden_of(memory["host"])]
-    hidden = [*older, [start, scene.messages[-1].id, text]]
+    hidden = [*older, [start, last or scene.messages[-1].id, text]]
     return with_host(memory, good=good, hidden=hidden[-_HIDDEN:]), text
 
 

@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
-from loopguard_lg.adapters import exits, past, pricing, tree
+from loopguard_lg.adapters import answers, asking, exits, past, pricing, tree
 from loopguard_lg.adapters.acting import Acts, Ask
 from loopguard_lg.adapters.leave import offers_leave
 from loopguard_lg.adapters.messages import (
@@ -281,6 +281,8 @@ class Guard:
             verdict = engine.standing(self.policy, before, due=bool(due.get("acts")))
         if warned != verdict.warnings:
             verdict = replace(verdict, warnings=warned)
+        chosen = noted.pop("chosen", None)
+        memory = answers.carried_out(chosen, self.policy, before, memory, scene)
         noted["acts"] = self.acts.noted(memory["host"], scene, noted, events)
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
         return self._charged(verdict, memory, scene)
@@ -331,7 +333,8 @@ class Guard:
         asks = isinstance(end, AskUser) and able and not over
         if asks and reason in ("loop", "budget"):
             number = memory["host"].get("asked", 0) + 1
-            final = exits.question(report, number)
+            offered = asking.choices(self.policy, reason)
+            final = exits.question(report, number, offered)
             host |= {"open": {"id": None, "ask": reason}, "asked": number}
             self._tell("asked", thread, None, verdict, report["detail"])
         else:

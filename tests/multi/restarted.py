@@ -14,8 +14,9 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import interrupt
 
+from loopguard_lg import AskUser
 from loopguard_lg.testing.doubles import ScriptedModel, call
-from tests.middleware.runs import THREAD, ask
+from tests.middleware.runs import THREAD, ask, guarded, laddered, loops_until
 from tests.multi.teams import child, delegate_to, parent
 
 
@@ -41,13 +42,21 @@ def asking_team(saver: Any) -> Any:
     return parent([], [delegate_to(inner)], model=outer, checkpointer=saver)
 
 
-def run_first_half(file: Path) -> None:
-    """Run the team until it asks, in a process of its own."""
-    subprocess.run(
-        [sys.executable, "-m", "tests.multi.restarted", str(file)], check=True
-    )
+def looping_agent(saver: Any) -> Any:
+    """An agent that loops until a person says `left`."""
+    model = loops_until("left", "went left")
+    return guarded(model, laddered(end=AskUser()), checkpointer=saver)
+
+
+AGENTS = {"team": asking_team, "loop": looping_agent}
+
+
+def run_first_half(file: Path, name: str) -> None:
+    """Run an agent until it asks, in a process of its own."""
+    command = [sys.executable, "-m", "tests.multi.restarted", str(file), name]
+    subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":
     with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
-        asking_team(saver).invoke(ask(), THREAD)
+        AGENTS[sys.argv[2]](saver).invoke(ask(), THREAD)

@@ -234,7 +234,7 @@ def test_an_interrupted_child_tells_what_it_spent_in_another_process(
     tmp_path: Path,
 ) -> None:
     """A guarded child knows it from its own checkpoint."""
-    run_first_half(tmp_path / "t.db")
+    run_first_half(tmp_path / "t.db", "team")
 
     with SqliteSaver.from_conn_string(str(tmp_path / "t.db")) as saver:
         agent = asking_team(saver)

@@ -1,0 +1,165 @@
+"""A question to a person: what is shown, and which answers there are.
+
+The payload has the shape of LangChain's human-in-the-loop requests, so that an inbox
+made for those shows it, and answers of that shape are understood.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopguard_lg import prompts
+from loopguard_lg.ladder import Escalate
+from loopguard_lg.policy import Policy
+
+_BY_REASON = {
+    "loop": ("hint", "rollback", "change_model", "stop"),
+    "budget": ("raise_budget", "stop"),
+}
+_ALL = frozenset(choice for choices in _BY_REASON.values() for choice in choices)
+
+
+def choices(policy: Policy, reason: str) -> list[str]:
+    """What a person can answer beside plain text, by the reason of the question.
+
+    Whatever is answered to a used budget, but `stop`, grants the run another one.
+    """
+    rungs = policy.ladder.rungs
+    able = any(isinstance(r, Escalate) and r.model is not None for r in rungs)
+    offered = _BY_REASON.get(reason, ())
+    return [choice for choice in offered if able or choice != "change_model"]
+
+
+def request(
+    question: str, offered: Sequence[str], report: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The value of the interrupt.
+
+    Args:
+        question: What is asked.
+        offered: The choices beside plain text; none where the model asks.
+        report: The exit report as it would be, if it is the guard who asks.
+    """
+    args = {"question": question}
+    allowed = ["respond"]
+    if offered:
+        args |= {"choice": offered[0], "text": ""}
+        allowed += ["edit", "approve", "reject"]
+    description = prompts.inquiry(question, report) if report else question
+    return {
+        "type": "loopguard_ask_user",
+        "question": question,
+        "choices": [*offered],
+        "report": report,
+        "action_requests": [
+            {"name": "ask_user", "args": args, "description": description}
+        ],
+        "review_configs": [
+            {
+                "action_name": "ask_user",
+                "allowed_decisions": allowed,
+                "args_schema": _form(offered),
+            }
+        ],
+        "answer_schema": _schema(offered, allowed),
+    }
+
+
+def _form(offered: Sequence[str]) -> dict[str, Any]:
+    """The schema of an answer with a choice."""
+    fields: dict[str, Any] = {"text": {"type": "string"}}
+    if offered:
+        fields["choice"] = {"enum": [*offered]}
+    required = ["choice"] if offered else ["text"]
+    return {"type": "object", "properties": fields, "required": required}
+
+
+def _schema(offered: Sequence[str], allowed: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema of all answers."""
+    edited = {
+        "type": "object",
+        "properties": {"name": {"const": "ask_user"}, "args": _form(offered)},
+        "required": ["args"],
+    }
+    decision = {
+        "type": "object",
+        "properties": {
+            "type": {"enum": [*allowed]},
+            "message": {"type": "string"},
+            "edited_action": edited,
+        },
+        "required": ["type"],
+    }
+    one = {"type": "array", "items": decision, "minItems": 1, "maxItems": 1}
+    decided = {
+        "type": "object",
+        "properties": {"decisions": one},
+        "required": ["decisions"],
+    }
+    return {"anyOf": [{"type": "string"}, _form(offered), decided]}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person answered.
+
+    Attributes:
+        text: All of it as text, as the model reads it.
+        choice: What was chosen, where it was more than words.
+    """
+
+    text: str
+    choice: str | None = None
+
+
+def read(answer: Any, offered: Sequence[str]) -> Answer:
+    """A person's answer, whatever shape it came in; nothing of it is lost.
+
+    Args:
+        answer: Text, `{"choice": ..., "text": ...}`, or decisions of the
+            human-in-the-loop shape.
+        offered: The choices that there were.
+    """
+    plain = _plain(answer, offered)
+    return Answer(_text(plain), _chosen(plain))
+
+
+def _plain(answer: Any, offered: Sequence[str]) -> Any:
+    """The answer without the shape of a decision."""
+    if not isinstance(answer, Mapping):
+        return answer
+    decisions = answer.get("decisions")
+    if isinstance(decisions, list) and len(decisions) == 1:
+        answer = decisions[0]
+    kind = answer.get("type") if isinstance(answer, Mapping) else None
+    message = answer.get("message") or "" if kind else ""
+    if kind == "respond":
+        return message
+    if kind == "reject":
+        return {"choice": "stop", "text": message} if offered else message or kind
+    if kind == "approve":
+        return {"choice": offered[0], "text": message} if offered else message or kind
+    if kind == "edit":
+        args = (answer.get("edited_action") or {}).get("args") or {}
+        return {key: value for key, value in args.items() if key != "question"}
+    return answer
+
+
+def _chosen(answer: Any) -> str | None:
+    """The choice in an answer: `stop`, `{"choice": "stop"}` or `{"type": "stop"}`."""
+    found = answer
+    if isinstance(answer, Mapping):
+        found = answer.get("choice", answer.get("type"))
+    word = found.strip().lower() if isinstance(found, str) else ""
+    return word if word in _ALL else None
+
+
+def _text(answer: Any) -> str:
+    if not isinstance(answer, Mapping):
+        return str(answer)
+    parts = [answer[key] for key in ("choice", "type", "text") if answer.get(key)]
+    known = {"choice", "type", "text"} >= answer.keys()
+    return ": ".join(map(str, parts)) if known else json.dumps(answer, default=str)

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema_rs import Draft202012Validator
+from langchain.agents.middleware.human_in_the_loop import HITLRequest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+from pydantic import TypeAdapter
+
+from loopguard_lg import AskUser, Budget, Policy
+from loopguard_lg.testing.doubles import ScriptedModel, call
+from tests.middleware.runs import (
+    THREAD,
+    Way,
+    ask,
+    executed,
+    guarded,
+    laddered,
+    last,
+    loops_until,
+    results,
+    same,
+)
+from tests.multi.restarted import looping_agent, run_first_half
+from tests.multi.teams import child, delegate_to, parent
+
+ASKS = Policy(leave_tools=("ask_user",))
+
+
+def asking(policy: Policy | None = None, model: Any = None) -> Any:
+    """An agent that loops until it asks a person."""
+    model = model or ScriptedModel(replies=[call("read", path="a")], default=same(1)[0])
+    saver = InMemorySaver()
+    return guarded(model, policy or laddered(end=AskUser()), checkpointer=saver)
+
+
+def question(agent: Any, config: Any = THREAD) -> dict[str, Any]:
+    """The value of the one interrupt that is open."""
+    (pending,) = agent.get_state(config).interrupts
+    value: dict[str, Any] = pending.value
+    return value
+
+
+def decided(kind: str, **more: Any) -> Any:
+    """An answer as an inbox sends it."""
+    return Command(resume={"decisions": [{"type": kind, **more}]})
+
+
+def test_the_payload_has_the_shape_of_the_hosts_own_requests() -> None:
+    """An inbox for LangChain's human-in-the-loop requests can show it."""
+    agent = asking()
+    agent.invoke(ask(), THREAD)
+
+    payload = question(agent)
+
+    shape = TypeAdapter(HITLRequest).validate_python(payload)
+    (action,) = shape["action_requests"]
+    assert action["name"] == shape["review_configs"][0]["action_name"] == "ask_user"
+    assert "search" in action["description"]
+    assert payload["report"]["ruled_out"]
+
+
+ANSWERS: list[Any] = [
+    "look elsewhere",
+    {"choice": "hint", "text": "look elsewhere"},
+    {"decisions": [{"type": "respond", "message": "look elsewhere"}]},
+    {
+        "decisions": [
+            {
+                "type": "edit",
+                "edited_action": {
+                    "name": "ask_user",
+                    "args": {"choice": "hint", "text": "look elsewhere"},
+                },
+            }
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=["text", "choice", "respond", "edit"])
+def test_every_shape_of_a_hint_is_read_by_the_model(answer: Any) -> None:
+    """What a person wrote is the result of the question, and fits the schema."""
+    agent = asking()
+    agent.invoke(ask(), THREAD)
+    Draft202012Validator(question(agent)["answer_schema"]).validate(answer)
+
+    state = agent.invoke(Command(resume=answer), THREAD)
+
+    answers = [m.text for m in results(state["messages"]) if m.name == "ask_user"]
+    assert answers[0].endswith("look elsewhere")
+
+
+def test_answers_that_do_not_fit_the_schema_are_told_apart() -> None:
+    """The schema names the choices, so that a form can be made from it."""
+    agent = asking()
+    agent.invoke(ask(), THREAD)
+    valid = Draft202012Validator(question(agent)["answer_schema"]).is_valid
+
+    assert question(agent)["choices"] == ["hint", "rollback", "stop"]
+    assert valid({"choice": "stop"})
+    assert not valid({"choice": "change_model"})
+    assert not valid({"decisions": []})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"choice": "stop"}, {"decisions": [{"type": "reject", "message": "enough"}]}],
+    ids=["choice", "reject"],
+)
+def test_a_person_can_stop_the_run(answer: Any, way: Way) -> None:
+    """Stopping and rejecting end it with the report."""
+    agent = asking()
+    way(agent, ask(), THREAD)
+
+    state = way(agent, Command(resume=answer), THREAD)
+
+    assert state["loopguard_exit"]["reason"] == "gave_up"
+    assert not last(state).tool_calls
+
+
+def test_a_person_can_have_the_run_go_back(way: Way) -> None:
+    """The loop is out of the model's view, the work before it and the answer stay."""
+    model = ScriptedModel(replies=[call("read", path="a"), *same(11)], default="found")
+    agent = asking(model=model)
+    way(agent, ask(), THREAD)
+    asked = len(model.requests)
+
+    way(agent, Command(resume={"choice": "rollback", "text": "try tags"}), THREAD)
+
+    shown = model.requests[asked].messages
+    assert [c["name"] for m in shown for c in getattr(m, "tool_calls", ())] == [
+        "read",
+        "ask_user",
+    ]
+    assert shown[-1].text == "rollback: try tags"
+
+
+def test_a_person_can_change_the_model(way: Way) -> None:
+    """The stronger model of the ladder goes on."""
+    strong = ScriptedModel(replies=same(2), default="found by the strong one")
+    agent = asking(laddered(strong, AskUser(), turns=2), loops_until("never"))
+    way(agent, ask(), THREAD)
+    offered = question(agent)["choices"]
+
+    state = way(agent, Command(resume={"choice": "change_model"}), THREAD)
+
+    assert "change_model" in offered
+    assert last(state).text == "found by the strong one"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"choice": "raise_budget"}, {"decisions": [{"type": "approve"}]}],
+    ids=["choice", "approve"],
+)
+def test_a_person_can_raise_the_budget(answer: Any, way: Way) -> None:
+    """Approving a question about a budget grants it once more."""
+    policy = laddered(end=AskUser()).replace(budget=Budget(tool_calls=2))
+    reads = [call("read", path=str(n)) for n in range(4)]
+    agent = asking(policy, ScriptedModel(replies=reads, default="found"))
+    way(agent, ask(), THREAD)
+
+    way(agent, Command(resume=answer), THREAD)
+
+    assert executed == [f"read {n}" for n in range(4)]
+
+
+def test_several_threads_ask_and_are_answered_apart(way: Way) -> None:
+    """Each answer goes to its own thread, in any order."""
+    agent = asking(model=loops_until("left", "went left"))
+    threads = [{"configurable": {"thread_id": word}} for word in ("a", "b")]
+    for thread in threads:
+        way(agent, ask(), thread)
+
+    state = way(agent, Command(resume="left"), threads[1])
+
+    assert last(state).text == "went left"
+    assert question(agent, threads[0])["type"] == "loopguard_ask_user"
+
+
+def test_a_question_is_answered_after_a_restart(tmp_path: Path) -> None:
+    """Another process, days later, knows the question and goes on from the answer."""
+    run_first_half(tmp_path / "t.db", "loop")
+
+    with SqliteSaver.from_conn_string(str(tmp_path / "t.db")) as saver:
+        agent = looping_agent(saver)
+        asked = question(agent)
+        state = agent.invoke(Command(resume="left"), THREAD)
+
+    assert asked["report"]["reason"] == "loop"
+    assert last(state).text == "went left"
+
+
+def test_a_child_asks_through_its_parent(way: Way) -> None:
+    """The question of a guarded child in a tool reaches the thread, and back."""
+    inner = child([], laddered(end=AskUser()), model=loops_until("left", "went left"))
+    agent = parent(
+        [call("delegate", task="a"), "found"],
+        [delegate_to(inner)],
+        checkpointer=InMemorySaver(),
+    )
+    way(agent, ask(), THREAD)
+    asked = question(agent)
+
+    state = way(agent, Command(resume="left"), THREAD)
+
+    assert asked["report"]["agent"] == "inner"
+    assert results(state["messages"])[0].text == "went left"
+
+
+def test_two_children_ask_at_once_and_are_answered_apart() -> None:
+    """Answers by id find the child that asked."""
+    inner = child([], laddered(end=AskUser()), model=loops_until("left", "went left"))
+    batch = [call("delegate", task=word) for word in "ab"]
+    agent = parent([batch, "found"], [delegate_to(inner)], checkpointer=InMemorySaver())
+    agent.invoke(ask(), THREAD)
+    first, second = agent.get_state(THREAD).interrupts
+    agent.invoke(Command(resume={first.id: "left"}), THREAD)
+
+    state = agent.invoke(Command(resume={second.id: "left"}), THREAD)
+
+    assert [m.text for m in results(state["messages"])] == ["went left"] * 2
+
+
+def test_the_models_own_question_offers_words_alone(way: Way) -> None:
+    """There is nothing to stop or to raise; an inbox answers it with a text."""
+    model = ScriptedModel(replies=[call("ask_user", question="where?"), "found"])
+    agent = asking(ASKS, model)
+    way(agent, ask(), THREAD)
+    payload = question(agent)
+
+    state = way(agent, decided("respond", message="in the attic"), THREAD)
+
+    assert payload["review_configs"][0]["allowed_decisions"] == ["respond"]
+    assert results(state["messages"])[0].text == "in the attic"
