@@ -22,7 +22,6 @@ from loopguard_lg.adapters.graph_own import AskedOn, Own, Way
 from loopguard_lg.adapters.graph_site import (
     ASK_USER,
     ESCALATE,
-    EXITS,
     GIVE_UP,
     NODES,
     REFLECT,
@@ -166,8 +165,9 @@ class _Install:
             (ASK_USER, own.ask_user),
             (GIVE_UP, own.give_up),
         ):
-            around = Around(name, "guard", work)
-            self.new.add_node(name, around, input_schema=self.wide)
+            if name in self.site.nodes:
+                around = Around(name, "guard", work)
+                self.new.add_node(name, around, input_schema=self.wide)
         self._escalate(stronger)
 
     def _node(self, name: str) -> None:
@@ -226,7 +226,7 @@ class _Install:
     def _guards(self, source: str, targets: Iterable[str]) -> tuple[str, ...]:
         """The guard's nodes that a way to `targets` may lead to instead."""
         inside = source != START and self.site.model in targets
-        return NODES if inside else EXITS
+        return self.site.nodes if inside else self.site.exits
 
     def _leads_on(self, name: str) -> bool:
         starts = {start for start, _ in self.old.edges}
@@ -245,7 +245,8 @@ class _Install:
                 self.new.add_edge(again, end)
         back = _same([self.site.model])
         self._way(Way("next", self.site, REFLECT, back, ()))
-        self._way(AskedOn("next", self.site, ASK_USER, back, EXITS))
+        if self.site.asks:
+            self._way(AskedOn("next", self.site, ASK_USER, back, self.site.exits))
         self.new.add_edge(GIVE_UP, END)
 
     def _ways(self, start: str, source: str) -> None:

@@ -48,10 +48,7 @@ ESCALATE = "loopguard_escalate"
 ASK_USER = "loopguard_ask_user"
 GIVE_UP = "loopguard_give_up"
 
-EXITS = (ASK_USER, GIVE_UP)
-"""Where a run goes whose budget is out."""
-
-NODES = (REFLECT, ESCALATE, *EXITS)
+NODES = (REFLECT, ESCALATE, ASK_USER, GIVE_UP)
 """The guard's nodes; the way into the model's node may lead to any of them."""
 
 
@@ -95,6 +92,21 @@ class Site:
     tools: Mapping[str, BaseTool]
     clock: Callable[[], float]
     shared: SharedScratchpad | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether a run may end by a question to a person."""
+        return isinstance(self.guard.policy.ladder.rungs[-1], AskUser)
+
+    @property
+    def exits(self) -> tuple[str, ...]:
+        """Where a run goes whose budget is out."""
+        return (ASK_USER, GIVE_UP) if self.asks else (GIVE_UP,)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The guard's nodes in this graph: those that the ladder can reach."""
+        return (REFLECT, ESCALATE, *self.exits)
 
     def messages(self, state: State) -> Sequence[BaseMessage]:
         """The messages of the state, with ids."""
@@ -205,8 +217,7 @@ class Site:
         )
 
     def _exit(self, config: RunnableConfig) -> str:
-        asks = isinstance(self.guard.policy.ladder.rungs[-1], AskUser)
-        return ASK_USER if asks and is_resumable(config) else GIVE_UP
+        return ASK_USER if self.asks and is_resumable(config) else GIVE_UP
 
     def _is_out(self, state: State) -> bool:
         """Whether a budget leaves no room for the calls that are pending."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from loopguard_lg.testing.asserts import assert_no_loop, assert_trips
     from loopguard_lg.testing.cassettes import Recording, recording
     from loopguard_lg.testing.doubles import Request, ScriptedModel, call
-    from loopguard_lg.testing.histories import validate_history
+    from loopguard_lg.testing.histories import assert_valid_history, validate_history
     from loopguard_lg.testing.hygiene import recording_problems
 
 _HOMES = {
@@ -22,6 +22,7 @@ _HOMES = {
     "ScriptedModel": "doubles",
     "assert_no_loop": "asserts",
     "assert_trips": "asserts",
+    "assert_valid_history": "histories",
     "call": "doubles",
     "recording": "cassettes",
     "recording_problems": "hygiene",
@@ -34,6 +35,7 @@ __all__ = [
     "ScriptedModel",
     "assert_no_loop",
     "assert_trips",
+    "assert_valid_history",
     "call",
     "recording",
     "recording_problems",

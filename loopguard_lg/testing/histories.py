@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from langchain_core.messages import (
     AIMessage,
@@ -33,6 +33,61 @@ def validate_history(messages: Iterable[object], *, request: bool = True) -> Non
     if problem is not None:
         at, text = problem
         raise AssertionError(f"message {at}: {text}\n{outline(history, mark=at)}")
+
+
+def assert_valid_history(
+    messages: Iterable[object], *, provider: str | None = None, request: bool = True
+) -> None:
+    """Assert that `provider` takes `messages`: `validate_history`, and what it adds.
+
+    No reasoning blocks of another provider are in it (with no provider given: of more
+    than one), and it ends on an assistant message only where the provider goes on from
+    there. Whose blocks they are is told by `response_metadata["model_provider"]`, else
+    by their type.
+
+    Args:
+        messages: The history.
+        provider: As LangChain names it: `openai`, `anthropic`, `google_genai`, ...;
+            the strictest if `None`.
+        request: Whether it is about to be sent, so that its end counts.
+
+    Raises:
+        AssertionError: Says which message breaks which rule, and shows the history.
+    """
+    history = convert_to_messages(list(messages))  # type: ignore[arg-type]
+    validate_history(history, request=request and provider not in _GOES_ON)
+    reader = provider
+    for at, message in enumerate(history):
+        for author in _authors(message):
+            reader = reader or author
+            if author != reader:
+                text = f"reasoning of {author!r} in a history for {reader!r}"
+                raise AssertionError(
+                    f"message {at}: {text}\n{outline(history, mark=at)}"
+                )
+
+
+_GOES_ON = frozenset({"openai"})
+"""Providers that go on from an assistant message at the end."""
+
+_REASONING = {
+    "thinking": "anthropic",
+    "redacted_thinking": "anthropic",
+    "reasoning": "openai",
+}
+"""Types of reasoning blocks, by who writes them."""
+
+
+def _authors(message: BaseMessage) -> Iterator[str]:
+    """Who wrote the reasoning in a message, once for each block."""
+    known = message.response_metadata.get("model_provider")
+    blocks = message.content if isinstance(message.content, list) else []
+    for block in blocks:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind in _REASONING:
+            yield known or _REASONING[kind]
+    if "reasoning_content" in message.additional_kwargs:
+        yield known or "deepseek"
 
 
 def outline(messages: Sequence[BaseMessage], *, mark: int | None = None) -> str:

@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import CachePolicy, Command, RetryPolicy, interrupt
 
-from loopguard_lg import Policy, guard_graph
+from loopguard_lg import AskUser, Policy, guard_graph
 from loopguard_lg.adapters.graph import coverage
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.testing.doubles import ScriptedModel, call
@@ -55,13 +55,21 @@ def install(builder: Any, **settings: Any) -> Any:
 
 def test_the_drawing_shows_the_nodes_of_the_guard_connected() -> None:
     """Each of the four has a way in and a way out."""
-    graph = install(react(ScriptedModel())).compile()
+    graph = install(react(ScriptedModel()), policy=laddered(end=AskUser())).compile()
 
     drawn = [line.strip() for line in graph.get_graph().draw_mermaid().splitlines()]
 
     for name in GUARDS:
         assert any(line.endswith(f"> loopguard_{name};") for line in drawn)
         assert any(line.startswith(f"loopguard_{name} -") for line in drawn)
+
+
+def test_the_drawing_shows_no_question_that_the_ladder_never_asks() -> None:
+    """`loopguard_ask_user` is there only with `AskUser` at the end of the ladder."""
+    graph = install(react(ScriptedModel()), policy=laddered()).compile()
+
+    assert "loopguard_give_up" in graph.nodes
+    assert "loopguard_ask_user" not in graph.get_graph().draw_mermaid()
 
 
 def test_the_builder_itself_is_not_changed() -> None:

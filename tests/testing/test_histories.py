@@ -13,7 +13,11 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from loopguard_lg.testing.histories import outline, validate_history
+from loopguard_lg.testing.histories import (
+    assert_valid_history,
+    outline,
+    validate_history,
+)
 
 
 def asks(*ids: str) -> AIMessage:
@@ -102,3 +106,53 @@ def test_a_history_that_loses_one_answer_is_refused(turns: list[list[str]]) -> N
         if isinstance(message, ToolMessage):
             with pytest.raises(AssertionError):
                 validate_history(history[:at] + history[at + 1 :], request=False)
+
+
+def thinks(kind: str, **metadata: str) -> AIMessage:
+    """A reply with a reasoning block."""
+    blocks = [{"type": kind, "thinking": "hm"}, {"type": "text", "text": "yes"}]
+    return AIMessage(blocks, response_metadata=metadata)  # type: ignore[arg-type]
+
+
+def test_reasoning_of_another_provider_is_refused() -> None:
+    """Its signature can't be checked by who did not make it."""
+    history = [ASK, thinks("thinking"), ASK]
+
+    assert_valid_history(history, provider="anthropic")
+    with pytest.raises(AssertionError, match="message 1: reasoning of 'anthropic'"):
+        assert_valid_history(history, provider="openai")
+
+
+def test_the_metadata_says_whose_reasoning_it_is() -> None:
+    """Blocks of the same type are written by several providers."""
+    history = [ASK, thinks("reasoning", model_provider="google_genai"), ASK]
+
+    assert_valid_history(history, provider="google_genai")
+    with pytest.raises(
+        AssertionError, match="'google_genai' in a history for 'openai'"
+    ):
+        assert_valid_history(history, provider="openai")
+
+
+def test_without_a_provider_reasoning_is_of_one_author() -> None:
+    """Whoever reads it, some of it would be foreign."""
+    deep = AIMessage("yes", additional_kwargs={"reasoning_content": "hm"})
+
+    assert_valid_history([ASK, thinks("thinking"), thinks("thinking"), ASK])
+    with pytest.raises(AssertionError, match="message 2: reasoning of 'deepseek'"):
+        assert_valid_history([ASK, thinks("thinking"), deep, ASK])
+
+
+@pytest.mark.parametrize(
+    ("provider", "takes"), [("openai", True), ("anthropic", False)]
+)
+def test_some_go_on_from_an_assistant_message(provider: str, takes: bool) -> None:
+    """The end is refused only where the provider refuses it."""
+    history = [ASK, AIMessage("well")]
+
+    assert_valid_history(history, provider=provider, request=False)
+    if takes:
+        assert_valid_history(history, provider=provider)
+    else:
+        with pytest.raises(AssertionError, match="ends on an assistant message"):
+            assert_valid_history(history, provider=provider)
