@@ -10,13 +10,23 @@ from loopguard_lg import budgets, memory as memories
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.digests import call_digest
 from loopguard_lg.policy import Policy
+from loopguard_lg.roles import read_use
+from loopguard_lg.steps import Step
+from loopguard_lg.window import key_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a call is not executed: it is held as part of a loop, or a budget is out."""
+    """Why a call is not executed.
+
+    Attributes:
+        held: It is part of a loop of this kind.
+        file: It would edit this file, which was edited in circles.
+        exceeded: A budget is out.
+    """
 
     held: str | None = None
+    file: str = ""
     exceeded: Exceeded | None = None
 
 
@@ -52,7 +62,17 @@ def admit(
     out = budgets.refuses_call(policy.budgets, used, tool, before, before_same)
     if out is not None:
         return Refusal(exceeded=out)
-    held = now["ladder"].get("holds")
+    state = now["ladder"]
+    held, kind = state.get("holds"), state.get("kind", "repeat")
     if held and call_digest(tool, args, policy.tools) in held:
-        return Refusal(held=now["ladder"].get("kind", "repeat"))
-    return None
+        return Refusal(held=kind)
+    files = state.get("files")
+    file = edited_file(policy, tool, args) if files else ""
+    return Refusal(held=kind, file=file) if file and key_of(file) in files else None
+
+
+def edited_file(policy: Policy, tool: str, args: Mapping[str, Any]) -> str:
+    """The file that a call would edit; nothing where it edits none."""
+    settings = policy.tools.get(tool)
+    use = read_use(Step(tool=tool, args=args), settings.role if settings else None)
+    return use.path if use.role == "write" else ""

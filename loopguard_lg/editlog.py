@@ -130,7 +130,7 @@ def _merged(
     paths = {tidy_path(touch.path) for touch in touched}
     left = [*touched] if len(paths) <= _BULK else []
     for edit in made:
-        seen = next((t for t in left if _same(tidy_path(t.path), edit.path)), None)
+        seen = next((t for t in left if same_file(tidy_path(t.path), edit.path)), None)
         if seen is not None:
             left.remove(seen)
         yield edit, seen
@@ -138,7 +138,7 @@ def _merged(
         yield Edit(touch.path, size=touch.size or 0), touch
 
 
-def _same(a: str, b: str) -> bool:
+def same_file(a: str, b: str) -> bool:
     """Is it one file, where one of two paths may be relative?"""
     return a == b or a.endswith(f"/{b}") or b.endswith(f"/{a}")
 

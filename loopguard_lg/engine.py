@@ -9,7 +9,7 @@ one its vote and is named in `Verdict.faults`; it never costs the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -233,9 +233,17 @@ def _blocked(state: Memory, history: History) -> Finding | None:
     """
     if not state.get("rung"):
         return None
-    held = state.get("holds", ())
-    tools = [seen.tool for seen in history.now if seen.blocked and seen.call in held]
+    held, files = state.get("holds", ()), state.get("files", ())
+    tools = [
+        seen.tool
+        for seen in history.now
+        if seen.blocked and (seen.call in held or _edits(seen, files))
+    ]
     return _again(state, history.i, tools[0]) if tools else None
+
+
+def _edits(seen: Seen, files: Sequence[int]) -> bool:
+    return seen.role == "write" and seen.place in files
 
 
 def _again(state: Memory, i: int, tool: str = "") -> Finding:

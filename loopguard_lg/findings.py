@@ -21,6 +21,8 @@ class Finding:
         tool: The tool concerned, where it is one.
         holds: Digests of the calls that make the loop; they are blocked if they come
             again after a reflection.
+        files: Digests of the files that were edited in circles; edits of them are
+            blocked after a reflection.
         again: Fresh turns of evidence after an intervention that make a new trigger.
     """
 
@@ -32,6 +34,7 @@ class Finding:
     key: int = 0
     tool: str = ""
     holds: tuple[int, ...] = ()
+    files: tuple[int, ...] = ()
     again: int = 1
 
     @property

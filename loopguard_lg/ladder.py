@@ -5,7 +5,8 @@ a rung down again. State is plain data:
 
     {"rung": 0.., "key": int, "kind": str, "detail": str, "at": turn of the newest
      intervention, "onset": turn at which the trouble began, "told": keys reflected on,
-     "holds": blocked calls, "left": turns of escalation, "count": interventions in this
+     "holds": blocked calls, "files": digests of files that are not to be edited,
+     "left": turns of escalation, "count": interventions in this
      run, "branches": rungs that were escalated to, "by": rung of the newest
      intervention, "since": turns after it, "tool": whose loop it was about}
 """
@@ -159,13 +160,20 @@ class Ladder:
         rungs: The rungs.
         most: Interventions in one run after which the next trigger is the exit,
             so that an agent that moves a little after each can't go on for ever.
+        block_ignored: Whether the edits of a file that went in circles are blocked
+            after a reflection, until a person speaks or the task moves.
     """
 
     rungs: tuple[Rung, ...]
     most: int
+    block_ignored: bool
 
-    def __init__(self, *rungs: Rung, most: int = 8) -> None:
+    def __init__(self, *rungs: Rung, most: int = 8, block_ignored: bool = True) -> None:
         _positive("Ladder.most", most)
+        if not isinstance(block_ignored, bool):
+            raise PolicyError(
+                f"Ladder.block_ignored={block_ignored!r}: give True or False"
+            )
         for rung in rungs:
             if not isinstance(rung, Reflect | Escalate | AskUser | GiveUp):
                 raise PolicyError(
@@ -180,6 +188,7 @@ class Ladder:
             )
         object.__setattr__(self, "rungs", rungs)
         object.__setattr__(self, "most", most)
+        object.__setattr__(self, "block_ignored", block_ignored)
 
     def at(self, rung: int) -> Rung | None:
         """The rung by number, from 1; `None` at the foot of the ladder.
@@ -223,7 +232,8 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "at": i,
         "onset": min(finding.onset, state.get("onset", i)) if rung else finding.onset,
         "told": told[-_TOLD:],
-        "holds": [] if isinstance(on, Escalate) else _held(state, finding),
+        "holds": [] if isinstance(on, Escalate) else _held(state, finding, "holds"),
+        **_blocked_files(ladder, on, state, finding),
         "left": on.turns if isinstance(on, Escalate) else 0,
         "branches": sorted({*had, *[up] * isinstance(on, Escalate)}),
         "by": up,
@@ -237,15 +247,25 @@ def switched(ladder: Ladder, state: State, i: int) -> State:
     """The state where a person has the stronger model go on at turn `i`."""
     for up, on in enumerate(ladder.rungs, 1):
         if isinstance(on, Escalate) and on.model is not None:
-            fresh = {"at": i, "since": 0, "holds": [], "left": on.turns}
+            fresh = {"at": i, "since": 0, "holds": [], "files": [], "left": on.turns}
             return {**state, **fresh, "rung": up}
     return {}
 
 
-def _held(state: State, finding: Finding) -> list[int]:
-    """The calls that are held, those of the finding last."""
-    older = [old for old in state.get("holds", ()) if old not in finding.holds]
-    return [*older, *finding.holds][-_TOLD:]
+def _held(state: State, finding: Finding, what: str) -> list[int]:
+    """The calls or files that are held, those of the finding last."""
+    fresh = getattr(finding, what)
+    older = [old for old in state.get(what, ()) if old not in fresh]
+    return [*older, *fresh][-_TOLD:]
+
+
+def _blocked_files(
+    ladder: Ladder, on: Rung | None, state: State, finding: Finding
+) -> State:
+    """The files that are not to be edited; an escalation starts without."""
+    files = _held(state, finding, "files")
+    blocks = ladder.block_ignored and not isinstance(on, Escalate)
+    return {"files": files} if files and blocks else {}
 
 
 def _is_fresh(ladder: Ladder, state: State, finding: Finding) -> bool:
@@ -276,4 +296,5 @@ def settle(state: State, *, progress: bool, acted: bool) -> State:
         out["left"] = 0
         if not out["rung"]:
             out["holds"] = []
+            out.pop("files", None)
     return out

@@ -15,7 +15,8 @@ from typing import Any
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import Escalate, Ladder
 from loopguard_lg.policy import PRESETS, Policy
-from loopguard_lg.policy_layers import At, Layer, as_table, section_names, select
+from loopguard_lg.policy_layers import Layer, as_table, section_names, select
+from loopguard_lg.policy_places import At
 from loopguard_lg.policy_settings import Settings, resolve
 
 PREFIX = "LOOPGUARD_"
@@ -53,7 +54,7 @@ def _with_model(ladder: Ladder, model: Any) -> Ladder:
         replace(rung, model=model) if isinstance(rung, Escalate) else rung
         for rung in ladder.rungs
     ]
-    return Ladder(*rungs, most=ladder.most)
+    return Ladder(*rungs, most=ladder.most, block_ignored=ladder.block_ignored)
 
 
 def read_settings(

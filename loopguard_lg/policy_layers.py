@@ -14,73 +14,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, replace
-from difflib import get_close_matches
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from loopguard_lg.budgets import Budget, Price
-from loopguard_lg.errors import PolicyError
 from loopguard_lg.policy import Policy
+from loopguard_lg.policy_places import (
+    DEFAULT,
+    At,
+    OtherName,
+    Part,
+    Setting,
+    Table,
+    Tree,
+)
 from loopguard_lg.policy_schema import (
+    ALIASES,
     DETECTORS,
     EXITS,
+    KB,
     RUNGS,
     SECTIONS,
     STEPS,
     keys_of,
 )
 from loopguard_lg.tools import ToolPolicy
-
-Table: TypeAlias = Mapping[str, Any]
-Tree: TypeAlias = dict[str, Any]
-
-DEFAULT = "default"
-"""Where a value comes from that nobody has set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A value, and the preset, file or variable that it comes from."""
-
-    value: Any
-    origin: str = DEFAULT
-
-
-Part: TypeAlias = dict[str, Setting]
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """A key in a layer, for errors and origins.
-
-    Attributes:
-        place: The file, or the environment variable.
-        section: The section for one graph or agent in it.
-        key: The key in the section, dotted.
-    """
-
-    place: str
-    section: str = ""
-    key: str = ""
-
-    def __truediv__(self, name: object) -> At:
-        return replace(self, key=f"{self.key}.{name}" if self.key else str(name))
-
-    def error(self, problem: str) -> PolicyError:
-        """The error of this key; the problem begins with its value or a colon."""
-        key = ".".join(filter(None, (self.section, self.key)))
-        return PolicyError(": ".join(filter(None, (self.place, f"{key}{problem}"))))
-
-    def unknown(self, problem: str, name: Any, known: Iterable[str]) -> PolicyError:
-        """The error of a name that there is not, with the ones that there are."""
-        near = get_close_matches(str(name), known := list(known), 1)
-        hint = f", did you mean {near[0]}?" if near else "."
-        return self.error(f"{problem}{hint} There are {', '.join(known)}")
-
-    @property
-    def origin(self) -> str:
-        """Where a value of this key comes from."""
-        return f"{self.place} [{self.section}]" if self.section else self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +85,11 @@ def lay_over(tree: Tree, layer: Layer) -> Tree:
         PolicyError: A key that there is not, or a value of a wrong type.
     """
     keys = keys_of(Policy)
-    _check_keys(layer.table, layer.at, Policy, "preset", "stronger_model", *_READERS)
+    known = ("preset", "stronger_model", *_READERS, *ALIASES)
+    _check_keys(layer.table, layer.at, Policy, *known)
     tree = dict(tree)
+    for name in ALIASES:
+        tree = _other_names(tree, name, layer.table.get(name, {}), layer.at / name)
     for name, value in layer.table.items():
         at = layer.at / name
         if name in _READERS:
@@ -138,6 +99,20 @@ def lay_over(tree: Tree, layer: Layer) -> Tree:
     if "stronger_model" in layer.table:
         model = layer.table["stronger_model"]
         tree["ladder"] = _stronger(tree["ladder"], model, layer.at / "stronger_model")
+    return tree
+
+
+def _other_names(tree: Tree, table: str, values: Any, at: At) -> Tree:
+    """The tree with what a table of other names changes."""
+    _check_names(values, at, ALIASES[table])
+    for key, value in values.items():
+        group, *parts = ALIASES[table][key]
+        if key.endswith("_kb") and isinstance(value, int | float):
+            value = round(value * KB)
+        for part in reversed(parts):
+            value = {part: value}
+        named = OtherName(at.place, at.section, f"{at.key}.{key}")
+        tree = {**tree, group: _READERS[group](tree[group], value, named)}
     return tree
 
 
@@ -193,15 +168,19 @@ def _detector_part(kind: str, old: Part, table: Any, at: At) -> Part:
 def _ladder(old: Tree, value: Any, at: At) -> Tree:
     if isinstance(value, list | tuple):
         return {**old, "rungs": _rungs(value, at)}
-    _check_names(value, at, [*_RUNG_KEYS, "most"])
-    rungs, most = old["rungs"], old["most"]
+    _check_names(value, at, [*_RUNG_KEYS, *LADDER])
+    rungs, new = old["rungs"], dict(old)
     for name in _RUNG_KEYS:
         if name in value:
             rungs = _with(rungs, name, value[name], at / name)
-    if "most" in value:
-        most = Setting(_checked(int, value["most"], at / "most"), at.origin)
-    return {"rungs": rungs, "most": most}
+    for name, hint in LADDER.items():
+        if name in value:
+            new[name] = Setting(_checked(hint, value[name], at / name), at.origin)
+    return {**new, "rungs": rungs}
 
+
+LADDER = {"most": int, "block_ignored": bool}
+"""The settings of a ladder beside its rungs."""
 
 _RUNG_KEYS = ("rungs", *STEPS, "exit")
 """What changes the rungs of a ladder, in the order in which it is done."""

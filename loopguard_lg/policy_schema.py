@@ -52,6 +52,25 @@ RUNGS: dict[str, type[Rung]] = {**STEPS, **EXITS}
 SECTIONS = {"graphs": "graph", "agents": "agent"}
 """The tables whose entries hold for one graph or agent, with what they are of."""
 
+ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
+    "loop": {
+        "failing_edits": ("detectors", "failing_edits", "times"),
+        "repeated_errors": ("detectors", "recurring_error", "times"),
+        "block_ignored": ("ladder", "block_ignored"),
+        "edit_threshold": ("detectors", "edit_rate", "edits"),
+        "edit_window_seconds": ("detectors", "edit_rate", "seconds"),
+    },
+    "tampering": {"enabled": ("detectors", "tampering", "enabled")},
+    "bloat": {
+        "context_tokens": ("detectors", "bloat", "tokens"),
+        "tool_output_kb": ("detectors", "bloat", "output"),
+    },
+}
+"""Other names of settings, as hooks of coding agents have them: table, key, place."""
+
+KB = 1_000
+"""Bytes of one `tool_output_kb`."""
+
 _SIMPLE: dict[Any, Schema] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
@@ -181,7 +200,23 @@ def _policy() -> Schema:
     }
     preset = {"description": "What the rest builds on.", "enum": [*PRESETS]}
     model = {"description": "The model of every escalation.", "type": "string"}
-    return _object({"preset": preset, "stronger_model": model, **own})
+    tables = {table: _aliases(table) for table in ALIASES}
+    return _object({"preset": preset, "stronger_model": model, **own, **tables})
+
+
+def _aliases(table: str) -> Schema:
+    """The schema of a table of other names."""
+    policy = Policy()
+    specs: dict[str, Any] = {spec.kind: spec for spec in policy.detectors}
+    found: dict[str, Schema] = {}
+    for key, (*_, part, name) in ALIASES[table].items():
+        default = getattr(specs.get(part, policy.ladder), name, True)
+        default = default // KB if key.endswith("_kb") else default
+        kind = _SIMPLE[type(default)]
+        unit = f", in units of {KB:,} bytes" if key.endswith("_kb") else ""
+        about = f"The same as `{'.'.join(ALIASES[table][key])}`{unit}."
+        found[key] = {"description": about, **kind, "default": default}
+    return _object(found)
 
 
 def _detectors() -> Schema:
@@ -205,6 +240,8 @@ def _ladder() -> Schema:
         **{name: {"anyOf": [_part(STEPS[name]), _SIMPLE[bool]]} for name in STEPS},
         "exit": {"description": "The last rung.", "enum": [*EXITS], "default": end},
         "most": _SIMPLE[int] | {"description": about["most"], "default": ladder.most},
+        "block_ignored": _SIMPLE[bool]
+        | {"description": about["block_ignored"], "default": ladder.block_ignored},
     }
     return {"anyOf": [_object(table), every]}
 

@@ -16,17 +16,8 @@ from loopguard_lg.budgets import Budget, Price
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import Ladder
 from loopguard_lg.policy import PRESETS, Policy
-from loopguard_lg.policy_layers import (
-    DEFAULT,
-    PARTS,
-    Layer,
-    Part,
-    Setting,
-    Tree,
-    defaults,
-    lay_over,
-    off,
-)
+from loopguard_lg.policy_layers import LADDER, PARTS, Layer, defaults, lay_over, off
+from loopguard_lg.policy_places import DEFAULT, Part, Setting, Tree
 from loopguard_lg.policy_schema import DETECTORS, RUNGS, keys_of
 from loopguard_lg.tools import ToolPolicy
 
@@ -144,7 +135,7 @@ def _ladder_tree(ladder: Ladder, origin: str) -> Tree:
         {"rung": Setting(names[type(rung)], origin), **_part(rung, "ladder.", origin)}
         for rung in ladder.rungs
     ]
-    return {"rungs": rungs, "most": Setting(ladder.most)}
+    return {"rungs": rungs, **{n: Setting(getattr(ladder, n)) for n in LADDER}}
 
 
 _IN_PYTHON = "can only be given in Python"
@@ -188,7 +179,7 @@ def _ladder(tree: Tree) -> Ladder:
         for name, part in zip(names, tree["rungs"], strict=True)
     ]
     with _explained("ladder", _rows(tree)):
-        return Ladder(*rungs, most=tree["most"].value)
+        return Ladder(*rungs, **{name: tree[name].value for name in LADDER})
 
 
 def _made_each(kind: type[T], tree: Tree, group: str) -> dict[str, T]:

@@ -146,8 +146,16 @@ def _leave(tools: Sequence[str]) -> str:
     return f"If nothing is left to try, {' or '.join(ways)}." if ways else ""
 
 
-def blocked(tool: str, kind: str) -> str:
-    """For the model, as the result of a call that was held back."""
+def blocked(tool: str, kind: str, file: str = "") -> str:
+    """For the model, as the result of a call that was held back; `file`: the file that
+    it would have edited, where every edit of that is held back.
+    """
+    if file:
+        return (
+            f"Not executed: `{scratchpad.quote(file, 80)}` was edited in circles "
+            f"({kind}), so {_name(tool)} does not edit it now. Stop here: say what you "
+            "tried and what you found, and ask how to go on."
+        )
     return (
         f"Not executed: this call of {_name(tool)} is part of a loop ({kind}) and its "
         "result is known. Use that result, or take a different action."

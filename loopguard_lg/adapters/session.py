@@ -173,7 +173,7 @@ class Guard:
             text, why = prompts.refused(name, str(refusal.exceeded)), "budget"
         else:
             why = refusal.held or "loop"
-            text = prompts.blocked(name, why)
+            text = prompts.blocked(name, why, refusal.file)
         thread = past.thread_of(memory["host"])
         self._tell("blocked", thread, None, Verdict(), text)
         return refused(call, text, why)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import HUMAN, History, Mark, Seen
+from loopguard_lg.history import HUMAN, History, Mark, Rows, Seen
 from loopguard_lg.progress import NOTHING
 
 
@@ -95,6 +96,23 @@ def idle(history: History, turns: list[int], *, errors: bool = False) -> bool:
     return history.news(turns[0], errors=errors) >= len(turns) - 1
 
 
+def edited_between(history: History, positions: Sequence[int]) -> tuple[int, ...]:
+    """Digests of the files that were edited in each stretch between calls at these
+    positions, as far as any was.
+    """
+    rows = history.rows
+    found: list[set[int]] = []
+    for first, last in pairwise(positions):
+        edits = {rows.path[k] for k in range(first, last) if _edits(rows, k)}
+        found += [edits] if edits else []
+    return tuple(sorted(set.intersection(*found))) if found else ()
+
+
+def _edits(rows: Rows, k: int) -> bool:
+    edit = Mark.WRITE | Mark.CHANGED
+    return rows.marks[k] & edit == edit and rows.path[k] != 0
+
+
 def report(
     spec: Any,
     turns: list[int],
@@ -104,6 +122,7 @@ def report(
     key: int,
     seen: Seen | None = None,
     holds: tuple[int, ...] = (),
+    files: tuple[int, ...] = (),
     again: int = 1,
 ) -> Finding | None:
     """The finding that these turns make, if they are as many as needed.
@@ -116,6 +135,7 @@ def report(
         key: What stays the same as long as it is the same loop.
         seen: The call that it is about.
         holds: Digests of the calls that it is pointless to make again.
+        files: Digests of the files that were edited in vain.
         again: Fresh turns that make the next trigger.
     """
     if len(turns) < need:
@@ -129,6 +149,7 @@ def report(
         key=key,
         tool=seen.tool if seen else "",
         holds=holds,
+        files=files,
         again=again,
     )
 

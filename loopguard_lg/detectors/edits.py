@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import (
+    edited_between,
     fence,
     file_of,
     idle,
@@ -75,7 +76,11 @@ class FailingEdits:
         if idle(history, turns):
             return None
         detail = f"{{n}} edits of {file_of(seen)} were refused"
-        return report(self, turns, self.times, detail, key=seen.place, seen=seen)
+        place = seen.place
+        files = (place,)
+        return report(
+            self, turns, self.times, detail, key=place, seen=seen, files=files
+        )
 
     def _red(self, history: History, seen: Seen) -> Finding | None:
         """Failing checks with an edit before each, and no failure but known ones."""
@@ -100,7 +105,10 @@ class FailingEdits:
         if not turns or turns[-1] != history.i:
             return None
         detail = f"{{n}} edits in a row left {name_of(seen)} failing in a known way"
-        return report(self, turns, self.times, detail, key=seen.place, seen=seen)
+        files = edited_between(history, red)
+        return report(
+            self, turns, self.times, detail, key=seen.place, seen=seen, files=files
+        )
 
 
 def _moves(marks: int, gain: int, seen: Seen) -> bool:

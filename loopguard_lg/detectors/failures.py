@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import (
+    edited_between,
     fence,
     idle,
     last_change,
@@ -77,6 +78,7 @@ class RecurringError:
             key=seen.kin,
             seen=seen,
             holds=(seen.call,),
+            files=edited_between(history, found),
         )
 
     def _need(self, history: History, seen: Seen, found: list[int]) -> int:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopguard_lg.detectors.base import fence, report, require
-from loopguard_lg.editlog import EDITS, Entry, entries
+from loopguard_lg.editlog import EDITS, Entry, entries, same_file
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import REPORT, History, Mark
 from loopguard_lg.progress import MUCH
+from loopguard_lg.window import key_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +19,8 @@ class EditRate:
     """Many edits of one file by one agent in a short time, all in the same place.
 
     Edits are seen by their calls, or by modification times that a watcher reports
-    (`steps.Touch`). Without times it is silent. A pass, news, and an edit in a new
-    place of the file start the count afresh.
+    (`steps.Touch`). Without times it is silent. A pass, another failure than those
+    known, news, and an edit in a new place of the file start the count afresh.
 
     Attributes:
         edits: More of them than this make a finding, at most 12.
@@ -66,19 +67,25 @@ class EditRate:
             "over in the same place"
         )
         turns = sorted(set(series))
-        return report(self, turns, self.edits + 1, detail, key=key)
+        named = {s.place for s in history.now if s.path and same_file(s.path, path)}
+        files = tuple(sorted(named | {key_of(path)}))
+        # One edit after a reflection may be the one that mends it.
+        return report(
+            self, turns, self.edits + 1, detail, key=key, files=files, again=2
+        )
 
 
 def _moved(history: History, made: list[Entry]) -> int:
-    """The newest turn with a pass, or with news other than the edits themselves; -1
-    without one.
+    """The newest turn with a pass, a failure never seen, or news other than the edits
+    themselves; -1 without one.
     """
     rows = history.rows
     own = {edit.i for edit in made}
     for k in range(len(rows.i) - 1, -1, -1):
-        news = rows.gain[k] == MUCH and not (
-            rows.marks[k] & Mark.WRITE and rows.i[k] in own
-        )
-        if news or rows.marks[k] & Mark.PASSED:
+        marks = rows.marks[k]
+        edits = marks & Mark.WRITE and rows.i[k] in own
+        fresh = marks & Mark.RED and rows.kin[k] not in rows.kin[:k]
+        news = rows.gain[k] == MUCH and not edits
+        if news or fresh or marks & Mark.PASSED:
             return rows.i[k]
     return -1

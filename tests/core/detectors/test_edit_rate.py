@@ -89,11 +89,23 @@ def test_news_start_the_count_afresh() -> None:
     assert rated(events) is None
 
 
+def test_failures_that_change_start_the_count_afresh() -> None:
+    """Every edit leads to another error: the work moves."""
+    errors = ("NameError: a", "TypeError: b", "KeyError: c", "ValueError: d", "OSError")
+    events = [
+        event
+        for n, error in enumerate(errors)
+        for event in (tweak(n), does("bash", error, command="pytest x.py", error=True))
+    ]
+
+    assert rated(events) is None
+
+
 def test_talk_and_known_failures_do_not() -> None:
     """A failure seen before, and words, are no progress."""
     red = does("bash", "3 failed, 2 passed", command="pytest", error=True)
 
-    assert rated(between(red)) == 6
+    assert rated(between(red)) == 8, "the first failure was new"
     assert rated(between(says("I see it now."))) == 6
 
 
