@@ -71,7 +71,7 @@ def decide(
             not changed.
         event: What happened.
     """
-    before = memories.load(memory)
+    before, policy = memories.load(memory), policy.acting
     faults: list[tuple[str, str]] = []
     history = _seen(policy, before, event, faults)
     after = {**before, "history": history.dump()}

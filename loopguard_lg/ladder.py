@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from loopguard_lg.errors import PolicyError
@@ -74,6 +74,9 @@ class Another:
             "without its tool": self.hide_tool,
         }
         return ", ".join(text for text, is_set in named.items() if is_set)
+
+
+_PLAIN: dict[str, Any] = {f.name: f.default for f in fields(Another)}
 
 
 def _is_warm(value: Any) -> bool:
@@ -189,6 +192,13 @@ class Ladder:
         object.__setattr__(self, "rungs", rungs)
         object.__setattr__(self, "most", most)
         object.__setattr__(self, "block_ignored", block_ignored)
+
+    def plain(self) -> Ladder:
+        """The ladder without other ways to go on."""
+        rungs = [
+            replace(r, **_PLAIN) if isinstance(r, Another) else r for r in self.rungs
+        ]
+        return Ladder(*rungs, most=self.most)
 
     def at(self, rung: int) -> Rung | None:
         """The rung by number, from 1; `None` at the foot of the ladder.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from loopguard_lg.budgets import Budget, Price
 from loopguard_lg.detectors import DEFAULTS, Detector
@@ -19,6 +19,10 @@ from loopguard_lg.tools import ToolPolicy
 
 Signal: TypeAlias = Callable[[Turn], bool]
 """Says whether a turn moved the task; pure, as it is called on replay too."""
+
+Act: TypeAlias = Literal["advice", "cache", "once", "poll", "retry", "decoding"]
+"""What the guard does beside stopping: lines of advice, answers from a cache, receipts
+of what is done once, the pace of polls, retries, and a rung's other way to go on."""
 
 HOUR = 3600.0
 
@@ -45,6 +49,7 @@ class Policy:
         leave_tools: Tools that the model is given to leave by itself.
         advisors: Functions that say what to do after a result that says too little
             (`acts.advisors`); `None` for the built-in ones, `()` for none.
+        acts_off: Acts that are switched off, whatever is said of single tools.
     """
 
     detectors: Sequence[Detector] = DEFAULTS
@@ -59,9 +64,10 @@ class Policy:
     observe_only: bool = False
     leave_tools: Sequence[Literal["give_up", "ask_user"]] = ("give_up",)
     advisors: Sequence[Callable[..., str | None]] | None = None
+    acts_off: Sequence[Act] = ()
 
     def __post_init__(self) -> None:
-        names = ["detectors", "progress", "leave_tools", "budget"]
+        names = ["detectors", "progress", "leave_tools", "budget", "acts_off"]
         for name in names if self.advisors is None else [*names, "advisors"]:
             value = getattr(self, name)
             if not isinstance(value, Budget):
@@ -154,6 +160,18 @@ class Policy:
         return dataclasses.replace(self, **changes)
 
     @cached_property
+    def acting(self) -> Policy:
+        """The policy by which the guard acts: without what is switched off."""
+        if not self.acts_off:
+            return self
+        off = frozenset(self.acts_off)
+        return self.replace(
+            tools={name: tool.without(off) for name, tool in self.tools.items()},
+            advisors=() if "advice" in off else self.advisors,
+            ladder=self.ladder.plain() if "decoding" in off else self.ladder,
+        )
+
+    @cached_property
     def budgets(self) -> tuple[Budget, ...]:
         """The budgets as a tuple, also where there is one."""
         if isinstance(self.budget, Budget):
@@ -198,6 +216,8 @@ def _check(policy: Policy) -> None:
         raise PolicyError(f"observe_only={policy.observe_only!r}: give True or False")
     for name in policy.leave_tools:
         _check_choice("leave_tools", name, ("give_up", "ask_user"))
+    for act in policy.acts_off:
+        _check_choice("acts_off", act, get_args(Act))
 
 
 def _check_functions(where: str, functions: Sequence[Any], wanted: str) -> None:

@@ -97,7 +97,9 @@ def _waited(call: Call, policy: ToolPolicy, gap: float, past: History) -> bool:
         return True
     if call.use.role != "poll" and not call.outcome.pending:
         return False
-    paced = policy.wait is not None and call.use.role == "poll"  # by the guard
+    paced = (
+        policy.wait is not None and policy.slow and call.use.role == "poll"
+    )  # by the guard
     if paced or gap >= 30 or (call.step.seconds or 0) >= 10:
         return True
     return gap >= 10 and gap >= 1.3 * past.known.gap > 0

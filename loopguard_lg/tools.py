@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from loopguard_lg.errors import PolicyError
@@ -34,6 +34,7 @@ class ToolPolicy:
         wait: A tenacity `wait` strategy: the pauses between tries, or between polls
             where the role is `poll`.
         stop: A tenacity `stop` strategy: when there were enough tries, or polls.
+        slow: Whether its polls are made at a pace.
     """
 
     role: Role | None = None
@@ -47,6 +48,7 @@ class ToolPolicy:
     retry: Callable[[Any], bool] | bool | None = None
     wait: Callable[[Any], float] | None = None
     stop: Callable[[Any], bool] | None = None
+    slow: bool = True
 
     def __post_init__(self) -> None:
         roles = get_args(Role)
@@ -65,9 +67,23 @@ class ToolPolicy:
             volatile = (*self.volatile, self.idempotency_key)
             object.__setattr__(self, "volatile", volatile)
 
+    def without(self, acts: Collection[str]) -> ToolPolicy:
+        """The settings with these acts switched off."""
+        off = {name: value for act in acts for name, value in _OFF.get(act, {}).items()}
+        return replace(self, **off)
+
+
+_OFF: Mapping[str, Mapping[str, Any]] = {
+    "advice": {"advise": False},
+    "cache": {"cache": False},
+    "once": {"once": False},
+    "poll": {"slow": False},
+    "retry": {"retry": None},
+}
+
 
 def _check_flags(policy: ToolPolicy) -> None:
-    for name in ("advise", "cache", "once"):
+    for name in ("advise", "cache", "once", "slow"):
         value = getattr(policy, name)
         if not isinstance(value, bool):
             raise PolicyError(f"ToolPolicy.{name}={value!r}: give True or False")

@@ -55,7 +55,7 @@ def times(polls: Polls, call: Made) -> int:
 def pause(polls: Polls, call: Made) -> float:
     """Seconds that have to pass between the newest poll and this one."""
     made, waited = _entries(polls).get(call.digest, (0, 0))
-    if call.role != "poll" or not made:
+    if call.role != "poll" or not made or not call.policy.slow:
         return 0.0
     wait = call.policy.wait or GENTLE
     now = state(int(made), waited, idle=waited)
@@ -65,6 +65,7 @@ def pause(polls: Polls, call: Made) -> float:
 def is_over(polls: Polls, call: Made) -> bool:
     """Whether its policy says that there were enough polls."""
     made, waited = _entries(polls).get(call.digest, (0, 0))
-    if call.role != "poll" or not made or call.policy.stop is None:
+    stop = call.policy.stop if call.policy.slow else None
+    if call.role != "poll" or not made or stop is None:
         return False
-    return bool(asked(call.policy.stop, state(int(made), waited, idle=waited), False))
+    return bool(asked(stop, state(int(made), waited, idle=waited), False))

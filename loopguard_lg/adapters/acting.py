@@ -190,8 +190,10 @@ class Acts:
 
     def _concerns(self, name: str, tools: Mapping[str, BaseTool]) -> bool:
         """Whether an act may have something to do with calls of a tool."""
-        declared = name in self.policy.tools or role_of(tools.get(name)) == "poll"
-        return declared or name_role(name)[0] == "poll"
+        if name in self.policy.tools:
+            return True
+        polls = role_of(tools.get(name)) == "poll" or name_role(name)[0] == "poll"
+        return polls and "poll" not in self.policy.acts_off
 
     def _plan(self, ask: Ask, call: Mapping[str, Any]) -> calls.Made:
         step = step_of(call, None, {}, ask.tools.get(call["name"]))

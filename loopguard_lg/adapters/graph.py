@@ -120,7 +120,7 @@ def guard_graph(
 
 def _check_rungs(policy: Policy) -> None:
     """Refuse what only a middleware can do: here the app's own node calls the model."""
-    for rung in policy.ladder.rungs:
+    for rung in policy.acting.ladder.rungs:
         for name, plain in (("temperature", None), ("samples", 1)):
             value = getattr(rung, name, plain)
             if value != plain:

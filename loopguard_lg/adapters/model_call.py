@@ -66,7 +66,7 @@ class ModelCall:
     @property
     def way(self) -> Decoding:
         """How the reply is to be made."""
-        return due(self.guard.policy.ladder, self.plan.memory["ladder"])
+        return due(self.guard.acts.policy.ladder, self.plan.memory["ladder"])
 
     def _decoded(self) -> dict[str, Any]:
         """What a rung's options change in the request."""

@@ -63,7 +63,8 @@ class Guard:
     acts: Acts = field(init=False)
 
     def __post_init__(self) -> None:
-        acts = Acts(policy=self.policy, sleep=self.sleep, asleep=self.asleep)
+        policy = self.policy.acting
+        acts = Acts(policy=policy, sleep=self.sleep, asleep=self.asleep)
         object.__setattr__(self, "acts", acts)
 
     @property
