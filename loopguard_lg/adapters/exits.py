@@ -11,6 +11,7 @@ from pydantic import PydanticUserError, TypeAdapter
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters.messages import EXIT, MARK, is_word, text_of
+from loopguard_lg.adapters.standing import standing
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
 
@@ -75,6 +76,7 @@ def report(
         "writes": [f"{call} -> {receipt}" for call, receipt in pad.get("writes", [])],
         "facts": list(pad.get("facts", [])),
         "partial": _partial(messages),
+        **standing(memory, messages),
         "children": _children(messages),
     }
 

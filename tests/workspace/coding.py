@@ -87,11 +87,16 @@ def policy(*rungs: Any, **settings: Any) -> Policy:
 
 
 def agent(
-    root: Path, replies: Sequence[Reply], guard: LoopGuardMiddleware, **settings: Any
+    root: Path,
+    replies: Sequence[Reply],
+    guard: LoopGuardMiddleware,
+    extra: Sequence[BaseTool] = (),
+    **settings: Any,
 ) -> tuple[Any, ScriptedModel]:
     """An agent that answers from a script, under a guard."""
     model = ScriptedModel(replies, default="done")
-    return create_agent(model, tools(root), middleware=[guard], **settings), model
+    given = [*tools(root), *extra]
+    return create_agent(model, given, middleware=[guard], **settings), model
 
 
 def guarded(place: Workspace, settings: Policy | None = None, **more: Any) -> Any:
