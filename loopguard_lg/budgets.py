@@ -178,14 +178,16 @@ _AMOUNTS = tuple(
 class Exceeded:
     """A budget that is out: `limit` by name, how much was `spent` of `allowed`.
 
-    `owner` is the agent around whose budget it is; empty for the agent's own.
+    `owner` is the agent around whose budget it is; empty for the agent's own. `why`
+    says it in words where the numbers do not tell all, as with a fleet's.
     """
 
     limit: str
     spent: float
     allowed: float
-    scope: Scope
+    scope: Scope | Literal["fleet"]
     owner: str = ""
+    why: str = ""
 
     @property
     def is_raisable(self) -> bool:
@@ -193,10 +195,24 @@ class Exceeded:
         return self.scope == "run" and not self.owner
 
     def __str__(self) -> str:
+        if self.why:
+            return self.why
         spent, allowed = (f"{n:.6g}" for n in (self.spent, self.allowed))
         what = in_words(self.limit)
         whose = f", set by `{self.owner}` for what runs inside," if self.owner else ""
         return f"the {self.scope}'s budget of {allowed} {what}{whose} is used ({spent})"
+
+    @property
+    def name(self) -> str:
+        """The limit for a program: a fleet's stands out as `fleet:...`."""
+        return f"fleet:{self.limit}" if self.scope == "fleet" else self.limit
+
+
+def cut_off(seconds: float, why: str) -> Exceeded:
+    """What is out where a call was cut off, though the clock did not see it."""
+    return Exceeded(
+        limit="seconds", spent=seconds, allowed=seconds, scope="run", why=why
+    )
 
 
 def in_words(limit: str) -> str:

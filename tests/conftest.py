@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.servers.fixtures import database, postgres, redis_url
+
+__all__ = ["database", "postgres", "redis_url"]
+
 # Before anything imports langchain: it reads these once.
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"

@@ -13,7 +13,7 @@ import loopguard_lg
 
 ROOT = Path(loopguard_lg.__file__).parent
 HOSTS = ("langchain", "langgraph", "langchain_core", "langsmith")
-OUTSIDE = {"adapters", "cli", "telemetry", "testing", "__main__.py"}
+OUTSIDE = {"adapters", "cli", "fleet", "telemetry", "testing", "__main__.py"}
 """What is not core: it may import the host, an extra, or a terminal library."""
 
 CORE = sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -22,7 +23,7 @@ from loopguard_lg.acts import (
     state,
 )
 from loopguard_lg.adapters import remembered
-from loopguard_lg.adapters.driving import CutOffError, Pause, Run, Work
+from loopguard_lg.adapters.driving import CutOffError, Do, Run, Work
 from loopguard_lg.adapters.messages import (
     mark_of,
     newest_reply,
@@ -272,7 +273,7 @@ class Acts:
                 break
             slept += again
             mark["attempts"] = attempt + 1
-            yield Pause(again, self.sleep, self.asleep)
+            yield self._pause(again)
         if error is not None:
             raise error
         return out
@@ -285,8 +286,11 @@ class Acts:
         if due > 0:
             mark["waited"] = due
         if seconds > 0:
-            yield Pause(seconds, self.sleep, self.asleep)
+            yield self._pause(seconds)
         return seconds
+
+    def _pause(self, seconds: float) -> Do:
+        return Do(partial(self.sleep, seconds), partial(self.asleep, seconds))
 
     def noted(
         self,

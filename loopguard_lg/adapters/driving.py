@@ -1,7 +1,7 @@
 """What happens around something of the user's, written once for sync and async.
 
-It is a generator that yields what is to be run, or a pause, and is sent what came of
-it; `drive` and `adrive` carry it out.
+It is a generator that yields what is to be run, or done, and is sent what came of it;
+`drive` and `adrive` carry it out.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """Time that has to pass.
+class Do:
+    """Something of the guard's own that may wait.
 
     Attributes:
-        seconds: How long.
-        sleep: Lets it pass.
-        asleep: The same on an event loop.
+        plain: Does it.
+        awaited: The same on an event loop.
     """
 
-    seconds: float
-    sleep: Callable[[float], Any]
-    asleep: Callable[[float], Awaitable[Any]]
+    plain: Callable[[], Any]
+    awaited: Callable[[], Awaitable[Any]]
 
 
 class CutOffError(Exception):
@@ -48,17 +46,17 @@ class CutOffError(Exception):
 
 
 T = TypeVar("T")
-Work: TypeAlias = Generator[Run | Pause, Any, T]
+Work: TypeAlias = Generator[Run | Do, Any, T]
 
 
 def drive(work: Work[T], run: Callable[[Run], Any]) -> T:
     """What `work` returns, with what it asks for done here and now."""
-    step: Callable[[], Run | Pause] = partial(next, work)
+    step: Callable[[], Run | Do] = partial(next, work)
     try:
         while True:
             asked = step()
             try:
-                done = run(asked) if isinstance(asked, Run) else _sleep(asked)
+                done = run(asked) if isinstance(asked, Run) else asked.plain()
             except BaseException as error:
                 step = partial(work.throw, error)
             else:
@@ -68,13 +66,9 @@ def drive(work: Work[T], run: Callable[[Run], Any]) -> T:
         return value
 
 
-def _sleep(asked: Pause) -> Any:
-    return asked.sleep(asked.seconds)
-
-
 async def adrive(work: Work[T], run: Callable[[Run], Awaitable[Any]]) -> T:
     """What `work` returns, with what it asks for awaited, and cut when time is out."""
-    step: Callable[[], Run | Pause] = partial(next, work)
+    step: Callable[[], Run | Do] = partial(next, work)
     try:
         while True:
             asked = step()
@@ -82,8 +76,25 @@ async def adrive(work: Work[T], run: Callable[[Run], Awaitable[Any]]) -> T:
                 done = await (
                     within(asked.seconds, partial(run, asked))
                     if isinstance(asked, Run)
-                    else asked.asleep(asked.seconds)
+                    else asked.awaited()
                 )
+            except BaseException as error:
+                step = partial(work.throw, error)
+            else:
+                step = partial(work.send, done)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def through(work: Work[T], each: Callable[[Run | Do], Work[Any]]) -> Work[T]:
+    """`work` with something around each thing that it asks for."""
+    step: Callable[[], Run | Do] = partial(next, work)
+    try:
+        while True:
+            asked = step()
+            try:
+                done = yield from each(asked)
             except BaseException as error:
                 step = partial(work.throw, error)
             else:

@@ -65,7 +65,7 @@ def report(
         "detail": detail,
         "kind": finding.kind if finding and reason == "loop" else None,
         "steps": list(finding.steps) if finding and reason == "loop" else [],
-        "budget": exceeded.limit if exceeded else None,
+        "budget": exceeded.name if exceeded else None,
         "outer": (exceeded.owner or None) if exceeded else None,
         "rung": memory["ladder"].get("rung", 0),
         "usage": dict(memory["used"]["run"]),

@@ -40,6 +40,7 @@ from loopguard_lg.adapters.graph_tools import ToolsNode
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import SharedScratchpad
 from loopguard_lg.errors import PolicyError
+from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import Observer, checked
 from loopguard_lg.policy import Policy
 
@@ -58,6 +59,7 @@ def guard_graph(
     messages_key: str = "messages",
     observers: Sequence[Observer] | Observer = (),
     shared: SharedScratchpad | None = None,
+    fleet: Fleet | None = None,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], Any] = time.sleep,
     asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
@@ -82,6 +84,7 @@ def guard_graph(
         observers: Are told what the guard saw and did.
         shared: What runs of other threads ruled out, in the store that the graph is
             compiled with.
+        fleet: Budgets that other runs and workers draw from as well.
         clock: Seconds from any start, to time nodes.
         sleep: Lets seconds pass between two tries of a call, or two polls.
         asleep: The same on an event loop.
@@ -111,6 +114,7 @@ def guard_graph(
         tools=known,
         clock=clock,
         shared=shared,
+        fleet=fleet,
     )
     graph = _Install(builder, site, names, _empty(builder), wide(builder))
     graph.nodes(stronger)

@@ -16,13 +16,22 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from loopguard_lg import budgets, hooks
 from loopguard_lg.adapters import driving, graph_shared, past
 from loopguard_lg.adapters.driving import Run, adrive, drive
 from loopguard_lg.adapters.exits import KEY
-from loopguard_lg.adapters.graph_site import ESCALATE, Look, Site, is_answered, step_of
+from loopguard_lg.adapters.fleet_call import Call, FleetRefusedError, drawn
+from loopguard_lg.adapters.graph_site import (
+    ESCALATE,
+    GIVE_UP,
+    Look,
+    Site,
+    is_answered,
+    step_of,
+)
 from loopguard_lg.adapters.graph_state import (
     BESIDE,
     CHANNEL,
@@ -43,6 +52,7 @@ from loopguard_lg.adapters.graph_state import (
 from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import is_word, newest_reply, tokens_of
 from loopguard_lg.adapters.plan import shown
+from loopguard_lg.budgets import Exceeded
 from loopguard_lg.memory import Memory, write
 from loopguard_lg.steps import Tokens
 from loopguard_lg.telemetry import prices
@@ -249,7 +259,10 @@ class ModelNode(Node):
         started = site.clock()
         with site.level(state, started) as entry:
             try:
-                out = yield Run(given, what=runnable)
+                run = Run(given, what=runnable)
+                out = yield from self._drawn(look, view, config, run)
+            except FleetRefusedError as refused:
+                return self._refused(look, refused.exceeded)
             except Exception as error:
                 if self.weaker is None or runnable is self.weaker:
                     raise
@@ -265,6 +278,30 @@ class ModelNode(Node):
         return self.done(
             state, config, out, self._beyond(entry, reply, seconds), **update
         )
+
+    def _drawn(
+        self, look: Look, view: Sequence[BaseMessage], config: RunnableConfig, run: Run
+    ) -> Work:
+        site = self.site
+        if site.fleet is None:
+            return (yield run)
+        call = Call(
+            config=config,
+            context=get_runtime().context,
+            model=look.scene.model,
+            sent=view,
+            replied=lambda out: written(out, site.key),
+            policy=site.guard.policy,
+            clock=site.clock,
+        )
+        return (yield from drawn(site.fleet, call, run))
+
+    def _refused(self, look: Look, exceeded: Exceeded) -> Command[Any]:
+        """Leave, as a fleet's budgets have no room for the call."""
+        self.site.tell(look)
+        noted = [exceeded.limit, str(exceeded)]
+        memory = past.with_host(look.plan.memory, fleet=noted, route=self.name)
+        return Command(update={CHANNEL: write(look.plan.before, memory)}, goto=GIVE_UP)
 
     def _without_stronger(self, look: Look, error: Exception) -> Command[Any]:
         """Go on with the model's node, as the stronger model can't be had.

@@ -39,6 +39,7 @@ from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import SharedScratchpad
+from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import Memory, fold, write
@@ -82,6 +83,7 @@ class Site:
         tools: The tools by name, as far as the tool nodes tell.
         clock: Seconds from any start.
         shared: What runs of other threads ruled out, if that is shared.
+        fleet: Budgets that other runs draw from as well.
     """
 
     guard: Guard
@@ -92,6 +94,7 @@ class Site:
     tools: Mapping[str, BaseTool]
     clock: Callable[[], float]
     shared: SharedScratchpad | None = None
+    fleet: Fleet | None = None
 
     @property
     def asks(self) -> bool:

@@ -29,7 +29,7 @@ from langgraph.types import Command
 
 from loopguard_lg.adapters import driving, exits, leave
 from loopguard_lg.adapters.driving import Work, adrive, drive
-from loopguard_lg.adapters.model_call import ModelCall, is_over, model_name
+from loopguard_lg.adapters.model_call import ModelCall, Replied, is_over, model_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.session import Guard
@@ -37,6 +37,7 @@ from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
 from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
 from loopguard_lg.adapters.workspace import Workspace, agent_id
 from loopguard_lg.errors import PolicyError
+from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import GuardEvent, Observer, checked
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import fold, load
@@ -93,6 +94,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         observers: Are told what the guard saw and did.
         shared: What runs of other threads ruled out, in the agent's `store`.
         workspace: The files that the agent works on.
+        fleet: Budgets that other runs and workers draw from as well.
         clock: Seconds from any start, to time model and tool calls.
         sleep: Lets seconds pass between two tries of a call, or two polls.
         asleep: The same on an event loop.
@@ -111,6 +113,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         observers: Sequence[Observer] | Observer = (),
         shared: SharedScratchpad | None = None,
         workspace: Workspace | None = None,
+        fleet: Fleet | None = None,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], Any] = time.sleep,
         asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
@@ -135,6 +138,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         self._workspace = workspace
         if workspace is None:
             _check_files(self.policy)
+        self._fleet = fleet
         self._clock = clock
         self._models = _resolved(self.policy)
 
@@ -163,9 +167,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             turn = turn.planned(shared.before(turn.plan, _whose(request)))
         if turn.plan.final is not None:
             return turn.left()
-        turn, response, seconds = drive(
-            turn.replied(self._clock, self._left(turn)), partial(_ran, handler)
-        )
+        turn, response, seconds = drive(self._replied(turn), partial(_ran, handler))
         if response is None:
             return turn.left()
         if shared is not None and is_over(response):
@@ -190,7 +192,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         if turn.plan.final is not None:
             return turn.left()
         turn, response, seconds = await adrive(
-            turn.replied(self._clock, self._left(turn)), partial(_aran, handler)
+            self._replied(turn), partial(_aran, handler)
         )
         if response is None:
             return turn.left()
@@ -216,8 +218,12 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         """Execute a call if it may be, and note how it went."""
         return await adrive(self._call(request), partial(_called, handler))
 
-    def _left(self, turn: ModelCall) -> float | None:
-        return self._guard.seconds_left(turn.plan.memory)
+    def _replied(self, turn: ModelCall) -> Work[Replied]:
+        left = self._guard.seconds_left(turn.plan.memory)
+        work = turn.replied(self._clock, left)
+        return (
+            work if self._fleet is None else turn.drawn(self._fleet, work, self._clock)
+        )
 
     def _files(self, turn: ModelCall) -> tuple[Policy, Plan, list[GuardEvent], str]:
         return self.policy, turn.plan, turn.told, agent_id(self._name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain.agents.middleware import (
     ExtendedModelResponse,
@@ -13,20 +13,26 @@ from langchain.agents.middleware import (
 )
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from loopguard_lg.acts.decoding import Decoding, due
 from loopguard_lg.adapters import exits, tree
-from loopguard_lg.adapters.driving import CutOffError, Run, Work
+from loopguard_lg.adapters.driving import CutOffError, Do, Run, Work, through
+from loopguard_lg.adapters.fleet_call import Call, FleetRefusedError, drawn
 from loopguard_lg.adapters.messages import readable
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
 from loopguard_lg.adapters.samples import Samples
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.view import signed
+from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import GuardEvent, Observer, logger, notify
 from loopguard_lg.memory import Memory, write
+
+Replied: TypeAlias = "tuple[ModelCall, ModelResponse[Any] | None, float]"
+"""A turn, its reply (`None` where it leaves), and the seconds that it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +115,7 @@ class ModelCall:
         logger.warning("loopguard: the stronger model failed: %s", error)
         return self.planned(self.plan.without_stronger())
 
-    def replied(
-        self, clock: Callable[[], float], left: float | None
-    ) -> Work[tuple[ModelCall, ModelResponse[Any] | None, float]]:
+    def replied(self, clock: Callable[[], float], left: float | None) -> Work[Replied]:
         """Have the model called; the turn, its reply and the seconds that it took.
 
         There is no reply where the model was cut off: then the turn leaves.
@@ -144,6 +148,32 @@ class ModelCall:
     def cut(self, seconds: float) -> ModelCall:
         """The same turn where the model did not answer in time."""
         return self.planned(self.guard.cut_off(self.plan, self.scene, seconds))
+
+    def drawn(
+        self, fleet: Fleet, work: Work[Replied], clock: Callable[[], float]
+    ) -> Work[Replied]:
+        """What `replied` gives, with each model call drawn from a fleet's budgets."""
+        runtime, policy = self.asked.runtime, self.guard.policy
+
+        def each(asked: Run | Do) -> Work[Any]:
+            if isinstance(asked, Do) or asked.what is not None:
+                return (yield asked)
+            call = Call(
+                config=get_config(),
+                context=getattr(runtime, "context", None),
+                model=model_name(asked.given.model),
+                sent=asked.given.messages,
+                replied=lambda response: response.result,
+                policy=policy,
+                clock=clock,
+            )
+            return (yield from drawn(fleet, call, asked))
+
+        try:
+            return (yield from through(work, each))
+        except FleetRefusedError as refused:
+            plan = self.guard.refused(self.plan, self.scene, refused.exceeded)
+            return self.planned(plan), None, 0.0
 
     def left(self) -> ExtendedModelResponse[Any]:
         """The reply that ends the run, or asks a person, without a model call."""

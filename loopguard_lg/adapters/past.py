@@ -15,6 +15,7 @@ What an adapter keeps for itself in `memory["host"]`:
      "hidden": [[after id, up to id, text], ...], "asked": questions so far,
      "untidy": not every call has its result in its place,
      "exit": the reason where the model gave up,
+     "fleet": [limit, why] where a fleet's budgets had no room for a model call,
      "vain": another middleware refused the question to a person,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
@@ -44,7 +45,7 @@ from loopguard_lg.adapters.messages import (
     turn_of,
 )
 from loopguard_lg.adapters.view import answered
-from loopguard_lg.budgets import Used
+from loopguard_lg.budgets import Exceeded, Used
 from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
@@ -188,7 +189,7 @@ def since(
         events.append(Compaction(agent=agent))
     if word is not None and fresh:
         events.append(Human(text=text_of(word)))
-        noted |= {"word": word.id, "exit": None, "vain": False}
+        noted |= {"word": word.id, "exit": None, "vain": False, "fleet": None}
     noted["thread"] = scene.thread or noted.get("word") or host.get("thread")
     return events, noted
 
@@ -253,6 +254,15 @@ def _left(
             reason = str(call["args"].get("reason") or "the agent gave up")
             return {"exit": " ".join(reason.split())[:300]}
     return {}
+
+
+def refused_by_fleet(host: Mapping[str, Any]) -> Exceeded | None:
+    """The fleet's budget that had no room for the model call before this one."""
+    noted = host.get("fleet")
+    if not isinstance(noted, list) or len(noted) != 2:
+        return None
+    limit, why = map(str, noted)
+    return Exceeded(limit=limit, spent=0, allowed=0, scope="fleet", why=why)
 
 
 def ahead(

@@ -8,18 +8,28 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from loopguard_lg.adapters.messages import estimated, tokens_of
+from loopguard_lg.budgets import Budget
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.policy import Policy
 from loopguard_lg.telemetry import prices
 
 
-def check(policy: Policy, names: Iterable[str | None]) -> None:
+def check(
+    policy: Policy,
+    names: Iterable[str | None],
+    limits: Iterable[Budget] | None = None,
+) -> None:
     """Refuse models without a price where a budget in dollars has to be kept.
+
+    Args:
+        policy: The settings.
+        names: The models.
+        limits: The budgets, where they are not the policy's.
 
     Raises:
         PolicyError: One of them has none; names it, and says what would help.
     """
-    for budget in policy.budgets:
+    for budget in policy.budgets if limits is None else limits:
         if budget.usd is None or budget.unknown_price == "ignore":
             continue
         for name in names:
@@ -37,6 +47,8 @@ def measured(
     reply: AIMessage,
     seen: Sequence[BaseMessage],
     model: str | None,
+    *,
+    estimates: bool = False,
 ) -> dict[str, Any]:
     """What a model call took: `model`, `tokens`, `cost`.
 
@@ -45,9 +57,10 @@ def measured(
         reply: The reply.
         seen: What the model was sent.
         model: The model's name, where the reply does not say it.
+        estimates: Estimate tokens also where no budget of the policy needs them.
     """
     tokens = tokens_of(reply)
-    if tokens is None and policy.counts_tokens:
+    if tokens is None and (estimates or policy.counts_tokens):
         tokens = estimated(seen, reply)
     name, own = reply.response_metadata.get("model_name") or model, policy.prices
     cost = prices.cost(name, tokens, own) or prices.cost(model, tokens, own)

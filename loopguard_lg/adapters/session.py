@@ -31,6 +31,7 @@ from loopguard_lg.adapters.messages import (
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.admission import admit
+from loopguard_lg.budgets import Exceeded
 from loopguard_lg.engine import Verdict
 from loopguard_lg.ladder import AskUser, Escalate, Reflect
 from loopguard_lg.memory import Memory
@@ -135,9 +136,14 @@ class Guard:
         spend: budgets.Used = {"seconds": seconds, "model_calls": 1}
         used = {s: budgets.add(u, spend) for s, u in plan.memory["used"].items()}
         out = budgets.exceeded(self.policy.budgets, used) or tree.exceeded()
+        late = budgets.cut_off(seconds, prompts.cut_off())
+        after = replace(plan, memory={**plan.memory, "used": used})
+        return self.refused(after, scene, out or late)
+
+    def refused(self, plan: Plan, scene: Scene, out: Exceeded) -> Plan:
+        """The plan where a budget has no room for the model call: the run leaves."""
         verdict = replace(plan.verdict, action="exit", exceeded=out)
-        after, why = {**plan.memory, "used": used}, str(out or prompts.cut_off())
-        return self._exit(plan.before, after, scene, verdict, "budget", why)
+        return self._exit(plan.before, plan.memory, scene, verdict, "budget", str(out))
 
     def before_tool(self, ask: Ask, place: int | None = None) -> ToolMessage | None:
         """The answer to a call that is not to be executed; `None` if it is.
@@ -291,14 +297,15 @@ class Guard:
     def _charged(
         self, verdict: Verdict, memory: Memory, scene: Scene
     ) -> tuple[Verdict, Memory]:
-        if not any(scene.beside.values()):
-            return verdict, memory
-        used = {
-            scope: budgets.add(amounts, scene.beside.get(scope, {}))
-            for scope, amounts in memory["used"].items()
-        }
-        out = budgets.exceeded(self.policy.budgets, used)
-        return engine.held_to(verdict, out), {**memory, "used": used}
+        out = past.refused_by_fleet(memory["host"])
+        if any(scene.beside.values()):
+            used = {
+                scope: budgets.add(amounts, scene.beside.get(scope, {}))
+                for scope, amounts in memory["used"].items()
+            }
+            memory = {**memory, "used": used}
+            out = out or budgets.exceeded(self.policy.budgets, used)
+        return engine.held_to(verdict, out), memory
 
     def _leaving(
         self, memory: Memory, scene: Scene, verdict: Verdict
@@ -328,7 +335,7 @@ class Guard:
         )
         thread = past.thread_of(memory["host"])
         end = self.policy.ladder.rungs[-1]
-        host: dict[str, Any] = {"open": None, "exit": None}
+        host: dict[str, Any] = {"open": None, "exit": None, "fleet": None}
         able = scene.resumable and not memory["host"].get("vain")
         over = verdict.exceeded is not None and not verdict.exceeded.is_raisable
         asks = isinstance(end, AskUser) and able and not over

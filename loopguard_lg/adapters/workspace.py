@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from langgraph.types import Command
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters import exits, past
-from loopguard_lg.adapters.driving import Pause, Run, Work
+from loopguard_lg.adapters.driving import Do, Run, Work
 from loopguard_lg.adapters.messages import refused, step_of, with_mark
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.errors import WorkspaceError
@@ -239,7 +240,7 @@ class Workspace:
                 return grant
             pause = locks.pause(attempt, slept)
             slept += pause
-            yield Pause(pause, locks.sleep, locks.asleep)
+            yield Do(partial(locks.sleep, pause), partial(locks.asleep, pause))
 
     def _inside(self, path: str) -> str:
         """A path relative to the folder, as far as it is in it."""

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from loopguard_lg.workspace.git import Snapshots
-from tests.shared_pad.conftest import postgres as postgres
 
 
 def tree(root: Path) -> dict[bytes, tuple[str, bytes]]:
