@@ -13,6 +13,7 @@ from loopguard_lg.cli.check import check
 from loopguard_lg.cli.common import complain
 from loopguard_lg.cli.demo import demo
 from loopguard_lg.cli.policy import policy
+from loopguard_lg.cli.report import report
 from loopguard_lg.cli.score import score
 from loopguard_lg.errors import LoopGuardError
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, check, score):
+for command in (demo, check, report, score):
     app.command()(command)
 app.add_typer(policy, name="policy")
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loopguard_lg.cli.common import (
     AsJson,
-    InputError,
     Jobs,
     Paths,
     PolicyName,
     complain,
+    find,
     load_policy,
-    open_lines,
     print_json,
     printable,
     replayed,
 )
-from loopguard_lg.errors import TraceFormatError
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.replay import Outcome
@@ -53,7 +50,7 @@ def check(
     Example: loopguard check runs.jsonl.gz --policy coding
     """
     if explain is not None or emit_test is not None:
-        return _explain(_find(paths, explain), policy, as_json, emit_test)
+        return _explain(find(paths, explain, "--explain"), policy, as_json, emit_test)
     runs = replayed(paths, policy, jobs)
     return runs.status(_report(runs, as_json))
 
@@ -83,27 +80,6 @@ def _summary(total: int, kinds: Counter[str | None]) -> str:
     parts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     tripped = f"{kinds.total()} of {total} runs trip"
     return f"{tripped} ({parts})" if parts else tripped
-
-
-def _find(paths: list[str], name: str | None) -> Trajectory:
-    """The run of that name, or the only one there is."""
-    found = list(islice(_runs(paths, name), 2))
-    if not found:
-        raise InputError(f"no run has the id {name}" if name else "there is no run")
-    if name is None and len(found) > 1:
-        raise InputError("there are several runs: say which with --explain ID")
-    return found[0]
-
-
-def _runs(paths: list[str], name: str | None) -> Iterator[Trajectory]:
-    from loopguard_lg.traces.readers import parse
-
-    for run in map(parse, open_lines(paths)):
-        if isinstance(run, TraceFormatError):
-            if name is None:
-                raise run
-        elif name in (None, run.id):
-            yield run
 
 
 def _explain(

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 import typer
@@ -17,6 +17,7 @@ from loopguard_lg.errors import LoopGuardError, TraceFormatError
 if TYPE_CHECKING:
     from loopguard_lg.analysis.replay import Outcome
     from loopguard_lg.policy import Policy
+    from loopguard_lg.traces.model import Trajectory
     from loopguard_lg.traces.readers import Line
 
 T = TypeVar("T")
@@ -97,25 +98,50 @@ def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:
     return chain.from_iterable(map(lines, paths))
 
 
+def find(paths: list[str], name: str | None, option: str) -> Trajectory:
+    """The run of that name, or the only one there is.
+
+    Raises:
+        InputError: There is no such run, or no only one.
+    """
+    found = list(islice(_runs(paths, name), 2))
+    if not found:
+        raise InputError(f"no run has the id {name}" if name else "there is no run")
+    if name is None and len(found) > 1:
+        raise InputError(f"there are several runs: say which with {option} ID")
+    return found[0]
+
+
+def _runs(paths: list[str], name: str | None) -> Iterator[Trajectory]:
+    from loopguard_lg.traces.readers import parse
+
+    for run in map(parse, open_lines(paths)):
+        if isinstance(run, TraceFormatError):
+            if name is None:
+                raise run
+        elif name in (None, run.id):
+            yield run
+
+
 class Replayed(Generic[T]):
     """What came of recorded runs; what can't be read is said at the end."""
 
     def __init__(self, results: Iterable[T | TraceFormatError]) -> None:
         self._results = results
-        self._unreadable: list[TraceFormatError] = []
+        self.unreadable: list[str] = []
 
     def __iter__(self) -> Iterator[T]:
         for result in counted(self._results, "runs checked"):
             if isinstance(result, TraceFormatError):
-                self._unreadable.append(result)
+                self.unreadable.append(str(result))
             else:
                 yield result
 
     def status(self, missed: bool) -> int:
         """The exit status: 2 for what can't be read, which is named, 1 for a miss."""
-        for error in self._unreadable:
-            complain(str(error))
-        return 2 if self._unreadable else int(missed)
+        for problem in self.unreadable:
+            complain(problem)
+        return 2 if self.unreadable else int(missed)
 
 
 def replayed(

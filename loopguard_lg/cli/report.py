@@ -1,0 +1,149 @@
+"""`loopguard report`."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from loopguard_lg.cli.common import (
+    AsJson,
+    Jobs,
+    Paths,
+    PolicyName,
+    Replayed,
+    complain,
+    extra,
+    find,
+    load_policy,
+    open_lines,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from loopguard_lg.analysis.report import Report
+    from loopguard_lg.analysis.timeline import Timeline
+
+File: TypeAlias = Annotated[str | None, typer.Option(metavar="FILE")]
+
+
+def report(
+    paths: Paths,
+    policy: PolicyName = None,
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")
+    ] = "report.html",
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Labels: how many exits were right."),
+    ] = None,
+    worst: Annotated[
+        int, typer.Option(min=0, help="How many runs are shown one by one.")
+    ] = 12,
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Keep the tables as Parquet, too."),
+    ] = None,
+    engine: Annotated[
+        Literal["duckdb"], typer.Option(help="What the figures are computed with.")
+    ] = "duckdb",
+    as_json: AsJson = False,
+    jobs: Jobs = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="Show this run alone.")
+    ] = None,
+    svg: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw that run as SVG.")
+    ] = None,
+    png: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw that run as PNG.")
+    ] = None,
+    terminal: Annotated[
+        bool, typer.Option("--terminal", help="Show that run in the terminal.")
+    ] = False,
+) -> int:
+    """Write a page on how the agents do: figures, loops, and the worst runs.
+
+    The page is one file that needs no network. Exit status: 0, or 2 when something
+    can't be read.
+
+    Example: loopguard report runs.jsonl --out report.html
+    """
+    if run is not None or svg or png or terminal:
+        return _show(paths, policy, run, svg, png)
+    with extra("analysis"):
+        from loopguard_lg.analysis import report as reports, score
+        from loopguard_lg.analysis.replay import map_runs
+        from loopguard_lg.traces.store import Store
+
+    settings = load_policy(policy)
+    known = score.read_labels(labels) if labels else None
+    look = partial(reports.look, settings)
+    count = jobs or os.cpu_count() or 1
+    runs = Replayed(map_runs(look, open_lines(paths), count))
+    store = Store()
+    found = reports.gather(
+        settings,
+        runs,
+        labels=known,
+        worst=worst,
+        store=store,
+        under=policy or "the defaults, without a budget",
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        unreadable=runs.unreadable,
+    )
+    if save:
+        store.save(save)
+    _write(found, out, as_json)
+    return runs.status(False)
+
+
+def _write(found: Report, out: str, as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_dict())
+        return
+    from loopguard_lg.analysis.report_page import page
+
+    Path(out).write_text(page(found), encoding="utf-8")
+    complain(f"wrote {out}")
+
+
+def _show(
+    paths: list[str],
+    policy: str | None,
+    name: str | None,
+    svg: str | None,
+    png: str | None,
+) -> int:
+    """One run: as pictures, or in the terminal where no file is asked for."""
+    from loopguard_lg.analysis.timeline import timeline
+
+    line = timeline(load_policy(policy), find(paths, name, "--run"))
+    if svg or png:
+        _draw(line, svg, png)
+    else:
+        from rich.console import Console
+
+        from loopguard_lg.analysis.timeline_terminal import show
+
+        show(line, Console())
+    return 0
+
+
+def _draw(line: Timeline, svg: str | None, png: str | None) -> None:
+    from loopguard_lg.analysis.timeline_picture import picture
+
+    drawn = picture(line)
+    if svg:
+        from loopguard_lg.analysis.timeline_svg import svg as written
+
+        Path(svg).write_text(written(drawn), encoding="utf-8")
+    if png:
+        with extra("analysis"):
+            from loopguard_lg.analysis.timeline_png import png as paint
+        paint(drawn, png)
+    complain(f"wrote {' and '.join(name for name in (svg, png) if name)}")
