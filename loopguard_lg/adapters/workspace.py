@@ -135,7 +135,7 @@ class Workspace:
             state, good = targets.after(state, event.event, kinds, policy.tools)
             if good and self.snapshots:
                 state["good"] = self._saved(event) or state.get("good")
-            back |= event.name == "escalated" and _goes_back(policy, event)
+            back |= targets.asks_back(event.event) or _goes_back(policy, event)
         if back and state.get("good") and not policy.observe_only:
             plan = self._gone_back(plan, state["good"])
         if state != before:
@@ -276,7 +276,8 @@ def agent_id(name: str) -> str:
 
 def _goes_back(policy: Policy, event: GuardEvent) -> bool:
     rung = policy.ladder.at(event.verdict.rung)
-    return isinstance(rung, Escalate) and rung.files
+    opted = isinstance(rung, Escalate) and rung.files
+    return opted and event.name == "escalated"
 
 
 def _since(began: float | None, at: float) -> float | None:

@@ -43,6 +43,13 @@ def after(
     return {**state, "tampered": tampered}, passed and not tampered
 
 
+def asks_back(event: Event | None) -> bool:
+    """Whether a person has chosen to go back, when the run asked how to go on."""
+    if not isinstance(event, Human) or not event.answer:
+        return False
+    return event.text.partition(":")[0].strip().lower() == "rollback"
+
+
 def is_passing(turn: Turn, tools: Mapping[str, ToolPolicy]) -> bool:
     """Whether a check has passed in a turn, on the files as they are after it.
 

@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
-from loopguard_lg import Escalate, GiveUp, Ladder, LoopGuardMiddleware, Policy, Reflect
+from loopguard_lg import (
+    AskUser,
+    Escalate,
+    GiveUp,
+    Ladder,
+    LoopGuardMiddleware,
+    Policy,
+    Reflect,
+)
 from loopguard_lg.adapters.workspace import Workspace
 from loopguard_lg.detectors import EditRate
 from loopguard_lg.errors import PolicyError, WorkspaceError
@@ -147,6 +156,24 @@ def test_files_go_back_on_your_word(root: Path, place: Workspace) -> None:
     assert (root / "price.py").read_text() != RIGHT
     assert place.restore(state) == planned
     assert (root / "price.py").read_text() == RIGHT
+
+
+def test_who_is_asked_and_says_rollback_gets_the_files_back(
+    root: Path, place: Workspace
+) -> None:
+    """The question of the guard has that choice."""
+    config = {"configurable": {"thread_id": "1"}}
+    guard = guarded(place, policy(Reflect(), AskUser()))
+    script = [PASS, *failing(12)]
+    graph, model = agent(root, script, guard, checkpointer=InMemorySaver())
+    out = graph.invoke(GO, config)
+    assert out["__interrupt__"]
+    assert (root / "price.py").read_text() != RIGHT
+    before = len(model.requests)
+
+    graph.invoke(Command(resume="rollback"), config)
+
+    assert "again as they were" in model.requests[before].messages[-1].text
 
 
 def test_a_thread_without_a_pass_has_nothing_to_go_back_to(place: Workspace) -> None:
