@@ -135,6 +135,10 @@ class Locks:
         key = None if path is None else self.key(path)
         self.store.update(lambda table, now: (waits.release(table, agent, key), None))
 
+    def clear(self, agent: str) -> None:
+        """Give up all that an agent holds and waits for, in whichever thread."""
+        self.store.update(lambda table, now: (waits.clear(table, agent), None))
+
     def holder(self, path: str) -> str | None:
         """Who holds the lock on a file, if anybody."""
         return self.report()["held"].get(self.key(path))  # type: ignore[no-any-return]

@@ -156,6 +156,15 @@ def release(table: Table, agent: str, path: str | None = None) -> Table:
     }
 
 
+def clear(table: Table, agent: str) -> Table:
+    """Without anything of an agent's, under its name alone or with a thread's."""
+    holders = {lock[0] for lock in table["held"].values()}
+    for name in holders | {wait[0] for wait in table["waits"]} | {*table["lost"]}:
+        if name == agent or name.startswith(f"{agent}/"):
+            table = release(table, name)
+    return table
+
+
 def edges(table: Table) -> Iterable[tuple[str, str, str]]:
     """(who waits, for whom, for which file)."""
     for agent, path, *_ in table["waits"]:
