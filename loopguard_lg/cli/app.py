@@ -11,6 +11,7 @@ import typer
 
 from loopguard_lg.cli.check import check
 from loopguard_lg.cli.common import complain
+from loopguard_lg.cli.compare import compare
 from loopguard_lg.cli.demo import demo
 from loopguard_lg.cli.policy import policy
 from loopguard_lg.cli.report import report
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, check, report, score):
+for command in (demo, check, report, compare, score):
     app.command()(command)
 app.add_typer(policy, name="policy")
 
