@@ -28,6 +28,7 @@ class Use(NamedTuple):
         role: What it is for.
         path: The file it is about, tidied; empty if there is none.
         piped: A check whose exit status goes into a pipe: neither pass nor fail.
+        masked: A check whose exit status is not that of the whole command.
         waits: It lets time pass before it looks.
         silent: Success may well print nothing.
         acts: A gesture on a page or screen, whose effect the result need not show.
@@ -39,6 +40,7 @@ class Use(NamedTuple):
     waits: bool = False
     silent: bool = False
     acts: bool = False
+    masked: bool = False
 
 
 _READERS = words(
@@ -54,12 +56,21 @@ _WRITERS = words(
     " service pip pip3 uv poetry conda"
 )
 _CHECK = re.compile(
-    r"(?:^|\s|/)(?:pytest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|mypy|pyright"
-    r"|ruff(?: check)?|eslint|tsc|flake8|pylint|golangci-lint|unittest|(?:npm|yarn|pnpm"
-    r"|bun|go|cargo|mix|swift|dotnet|bazel|deno|make|gradle|gradlew|mvn|rake|just|sbt)"
-    r"(?: run)?(?: -\S+)* (?:test|tests|check|lint|build|verify|clippy|vet|typecheck)"
-    r"|make|defects4j (?:test|compile)|manage\.py test|runtests\.py)(?=\s|$|:)"
+    r"(?:^|[\s/'\"(])(?:py\.?test|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|mypy"
+    r"|pyright|ruff(?! format)(?: check)?|eslint|tsc|flake8|pylint|golangci-lint"
+    r"|staticcheck|rubocop|shellcheck|unittest|py_compile|compileall|javac|playwright"
+    r"|cypress|(?:npm|yarn|pnpm|bun|go|cargo|mix|swift|dotnet|bazel|deno|make|ninja"
+    r"|gradlew?|mvnw?|rake|just|sbt|zig|hatch|nx|turbo|stack|cabal|vue-cli-service)"
+    r"(?: run| exec| workspace \S+| \+\S+| -\S+(?: [./\w]\S*)?)* (?:\S+:)?(?:t|tests?"
+    r"|check|lint|build|verify|clippy|vet|typecheck|type-check|nextest|compile|package)"
+    r"(?::\S+)?"
+    r"|make|ninja|cmake --build|node --test|black --check|ruff format --check"
+    r"|prettier --check|biome check|defects4j (?:test|compile)|manage\.py test"
+    r"|runtests\.py)(?=[\s:;'\")]|$)"
 )
+_NO_RUN = words("echo printf which man type whereis apt apt-get brew git")
+"""Programs that name a check and run none."""
+_FETCHES = re.compile(r"\s(?:install|add|uninstall|remove|show|search|download|why)\s")
 _GIT_WRITES = re.compile(
     r"git (?:-\S+ \S+ )?(?:add|commit|mv|rm|checkout|restore|reset|apply|am|merge"
     r"|rebase|push|pull|stash|cherry-pick|revert|clone|init|switch|clean|tag)\b"
@@ -100,18 +111,41 @@ def read_code(tool: str, code: str) -> Use:
     work = [part for part in parts if not part.startswith(_ASIDE)]
     if not work:
         return Use("wait" if waits else "other", silent=True)
-    if _CHECK.search(code):
-        return _check_use(code, work)
+    tested = next(filter(_checks, reversed(work)), "") if _CHECK.search(code) else ""
+    if tested:
+        return _check_use(code, tested)
     if _WATCHED.search(code):
         return Use("poll", waits=waits)
     return _file_use(code, work, waits)
 
 
-def _check_use(code: str, work: list[str]) -> Use:
-    """A command that tests: does the exit status of its check get lost in a pipe?"""
-    tested = next((part for part in work if _CHECK.search(part)), "")
-    piped = "|" in tested and "pipefail" not in code
-    return Use("check", piped=piped)
+def _checks(part: str) -> bool:
+    """Does a simple command, or a pipe, run a check, rather than name one?"""
+    first = part.split("|")[0]
+    program = _program(first)
+    if program in _NO_RUN or program in _READERS or _FETCHES.search(f"{first} "):
+        return False
+    return _CHECK.search(first) is not None
+
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_KEEPS_STATUS = ("pipefail", "PIPESTATUS", "pipestatus")
+_MASKS = re.compile(r"\|\| *(?:true|:|exit 0|echo)|; *[^;\s]")
+
+
+def _check_use(code: str, tested: str) -> Use:
+    """A command that tests: does the exit status of its check get lost in a pipe, or
+    behind another command?
+    """
+    nested = _NESTED.search(tested)
+    bare = tested if nested else _QUOTED.sub("''", tested)
+    kept = any(word in code for word in _KEEPS_STATUS)
+    after = code[code.find(tested) + len(tested) :]
+    masked = not kept and _MASKS.match(after.strip()) is not None
+    return Use("check", piped="|" in bare and not kept, masked=masked)
+
+
+_NESTED = re.compile(r"\b(?:ba|z)?sh -\w*c\b|\beval\b")
 
 
 def _file_use(code: str, work: list[str], waits: bool) -> Use:
