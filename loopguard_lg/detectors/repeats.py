@@ -149,13 +149,16 @@ class NearRepeat:
         return None
 
     def _same(self, history: History, seen: Seen) -> Finding | None:
-        """Nearly the same call with the same result."""
+        """Nearly the same call with the same result; a check that went another way in
+        between is one that is not sure yet.
+        """
         rows = history.rows
-        found = [
-            k
-            for k in history.where("near", seen.near, self._start(history, seen))
-            if rows.result[k] == seen.result and not _waited(rows.marks[k])
-        ]
+        found: list[int] = []
+        for k in history.where("near", seen.near, self._start(history, seen)):
+            if rows.result[k] != seen.result:
+                found = [] if seen.ok is not None else found
+            elif not _waited(rows.marks[k]):
+                found.append(k)
         detail = f"{name_of(seen)} was called {{n}} times with nearly the same "
         return self._found(
             history, seen, found, f"{detail}arguments and {ending(seen)}"
