@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loopguard_lg.adapters.functional import guarded
     from loopguard_lg.adapters.graph import guard_graph
     from loopguard_lg.adapters.middleware import LoopGuardMiddleware
+    from loopguard_lg.adapters.restore import fork_from_last_good
     from loopguard_lg.adapters.tool_node import GuardedToolNode
     from loopguard_lg.budgets import Budget, Usage
     from loopguard_lg.detectors import (
@@ -77,6 +78,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "decide",
+    "fork_from_last_good",
     "guard_graph",
     "guarded",
 ]
@@ -86,6 +88,7 @@ _HOMES = {
     "adapters.functional": "guarded",
     "adapters.graph": "guard_graph",
     "adapters.middleware": "LoopGuardMiddleware",
+    "adapters.restore": "fork_from_last_good",
     "adapters.tool_node": "GuardedToolNode",
     "budgets": "Budget Usage",
     "detectors": (

@@ -2,6 +2,7 @@
 
 ```
 LoopGuardError
+├── NothingGoodError (LookupError)   there is nothing to go back to
 ├── PolicyError (ValueError)         your configuration is wrong
 ├── LoopHaltedError (RuntimeError)   a run was stopped that has no other way to end
 ├── TraceFormatError (ValueError)    a recording can't be read
@@ -35,6 +36,10 @@ class LoopHaltedError(LoopGuardError, RuntimeError):
 
     def __str__(self) -> str:
         return f"stopped by the loop guard: {self.report['detail']}"
+
+
+class NothingGoodError(LoopGuardError, LookupError):
+    """There is no checkpoint that a thread could go back to; says why."""
 
 
 class TraceFormatError(LoopGuardError, ValueError):

@@ -110,15 +110,19 @@ class Escalate(Another):
             back over is out of view, so that a call of the loop may be due once more.
         files: Put the workspace's files back as well, as they were when a check last
             passed. Needs a guard with a workspace.
+        restore: State keys that are put back to what they were at the last good point;
+            not the messages. Needs a checkpointer.
     """
 
     model: Any = None
     turns: int = 5
     patience: int = 2
     files: bool = False
+    restore: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         Another.__post_init__(self)
+        object.__setattr__(self, "restore", _keys(self.restore))
         model = self.model
         if not (model is None or isinstance(model, str) or hasattr(model, "invoke")):
             raise PolicyError(
@@ -128,6 +132,20 @@ class Escalate(Another):
             raise PolicyError(f"Escalate.files={self.files!r}: give True or False")
         _positive("Escalate.turns", self.turns)
         _positive("Escalate.patience", self.patience)
+
+
+def _keys(given: Any) -> tuple[str, ...]:
+    """State keys, as a tuple."""
+    found = None if isinstance(given, str) else tuple(given or ())
+    if found is None or not all(isinstance(key, str) for key in found):
+        raise PolicyError(f"Escalate.restore={given!r}: give a list of state keys")
+    own = [k for k in found if k == "messages" or k.startswith("loopguard")]
+    if own:
+        raise PolicyError(
+            f"Escalate.restore={given!r}: {own[0]!r} can't be put back in a run; the "
+            "messages are gone back over in the model's view, or by a fork"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

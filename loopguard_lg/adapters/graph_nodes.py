@@ -52,6 +52,7 @@ from loopguard_lg.adapters.graph_state import (
 from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import is_word, newest_reply, tokens_of
 from loopguard_lg.adapters.plan import shown
+from loopguard_lg.adapters.restore import plain, restored, unwritten
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.memory import Memory, write
 from loopguard_lg.steps import Tokens
@@ -251,10 +252,10 @@ class ModelNode(Node):
         if look.due != (ESCALATE if self.weaker is not None else None):
             return site.sent_to(state, self.name, look.due or site.model)
         look = self._noted((yield from graph_shared.before(site, look, config)))
+        put = yield from restored(look.plan, site.guard.policy, config)
+        state = {**state, **{key: plain(value) for key, value in put.items()}}
         view = shown(look.plan, look.scene, look.scene.model)
-        given = self.given(state, sent)
-        if view is not look.scene.seen:
-            given = self.given({**state, site.key: view}, _viewed(sent, site.key, view))
+        given = self._viewing(look, view, state, sent)
         runnable = self._runnable(look.plan.memory)
         started = site.clock()
         with site.level(state, started) as entry:
@@ -274,7 +275,7 @@ class ModelNode(Node):
         if reply is not None and not reply.tool_calls:
             messages = look.scene.messages
             look = yield from graph_shared.after(site, look, config, messages)
-        update = self._update(state, look, out, seconds)
+        update = {**unwritten(out, put), **self._update(state, look, out, seconds)}
         return self.done(
             state, config, out, self._beyond(entry, reply, seconds), **update
         )
@@ -302,6 +303,15 @@ class ModelNode(Node):
         noted = [exceeded.limit, str(exceeded)]
         memory = past.with_host(look.plan.memory, fleet=noted, route=self.name)
         return Command(update={CHANNEL: write(look.plan.before, memory)}, goto=GIVE_UP)
+
+    def _viewing(
+        self, look: Look, view: Sequence[BaseMessage], state: State, sent: Any
+    ) -> Any:
+        """The node's input with what the model is to be shown."""
+        if view is look.scene.seen:
+            return self.given(state, sent)
+        key = self.site.key
+        return self.given({**state, key: view}, _viewed(sent, key, view))
 
     def _without_stronger(self, look: Look, error: Exception) -> Command[Any]:
         """Go on with the model's node, as the stronger model can't be had.

@@ -37,6 +37,7 @@ from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import newest_word
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.adapters.restore import checkpoint_of
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import SharedScratchpad
 from loopguard_lg.fleet import Fleet
@@ -171,6 +172,7 @@ class Site:
             step=None if step is None else step + ahead,
             beside=unseen(state.get(BESIDE), host.get("beside"), self.word(state)),
             made=made_by_nodes(state),
+            checkpoint=checkpoint_of(config),
             shared=True,
         )
 

@@ -32,6 +32,7 @@ from loopguard_lg.adapters.driving import Work, adrive, drive
 from loopguard_lg.adapters.model_call import ModelCall, Replied, is_over, model_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.adapters.restore import checkpoint_of
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
 from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
@@ -345,6 +346,7 @@ def _scene(request: ModelRequest[Any]) -> Scene:
         remaining=read(request.state, "loopguard_remaining"),
         step=config.get("metadata", {}).get("langgraph_step"),
         counted=_counted(request),
+        checkpoint=checkpoint_of(config),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from langchain.agents.middleware import (
@@ -24,6 +24,7 @@ from loopguard_lg.adapters.fleet_call import Call, FleetRefusedError, drawn
 from loopguard_lg.adapters.messages import readable
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
+from loopguard_lg.adapters.restore import restored
 from loopguard_lg.adapters.samples import Samples
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.view import signed
@@ -50,6 +51,7 @@ class ModelCall:
     channel: str
     told: list[GuardEvent]
     observers: tuple[Observer, ...]
+    restored: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def request(self) -> ModelRequest[Any]:
@@ -124,7 +126,8 @@ class ModelCall:
             clock: Seconds from any start.
             left: Seconds left in the budget; only async keeps to them.
         """
-        turn, started = self, clock()
+        put = yield from restored(self.plan, self.guard.policy, get_config())
+        turn, started = replace(self, restored=put) if put else self, clock()
         response: ModelResponse[Any] | None
         try:
             response = yield from turn._samples.work(left, clock)
@@ -216,7 +219,8 @@ class ModelCall:
     ) -> ExtendedModelResponse[Any]:
         for event in self.told:
             notify(self.observers, event)
-        update: dict[str, Any] = {self.channel: write(self.plan.before, memory)}
+        own = write(self.plan.before, memory)
+        update: dict[str, Any] = {**self.restored, self.channel: own}
         if report is not None or self.asked.state.get(exits.KEY) is not None:
             update[exits.KEY] = report
         return ExtendedModelResponse(response, Command(update=update))

@@ -11,7 +11,8 @@ What an adapter keeps for itself in `memory["host"]`:
      "priced": prices were asked for, "began": when the run began,
      "thread": what events are reported under,
      "first": id of the first message in view,
-     "good": [[turn, message id], ...],
+     "good": [[turn, message id, checkpoint id where there is one], ...],
+     "back": the checkpoint id of the good point that was gone back to,
      "hidden": [[after id, up to id, text], ...], "asked": questions so far,
      "untidy": not every call has its result in its place,
      "exit": the reason where the model gave up,
@@ -73,6 +74,7 @@ class Scene:
         named_later: The model's name is not known before its first reply.
         beside: What was spent beside the model's turns since the last look, by scope.
         made: Ids of human messages that are no person's words.
+        checkpoint: Id of the checkpoint that the superstep began with, where known.
         shared: Other agents reply in the same messages.
         counted: Another middleware counts the messages after the guard, so that no
             more of them may be left out.
@@ -89,6 +91,7 @@ class Scene:
     named_later: bool = False
     beside: Mapping[str, Used] = field(default_factory=dict)
     made: Collection[str] = ()
+    checkpoint: str | None = None
     shared: bool = False
     counted: bool = False
 
@@ -288,17 +291,17 @@ def ahead(
     return left[:place]
 
 
-def marked_good(
-    memory: Memory, i: int, messages: Sequence[BaseMessage], *, word: bool = False
-) -> Memory:
+def marked_good(memory: Memory, i: int, scene: Scene, *, word: bool = False) -> Memory:
     """The memory with the newest message as a point to come back to.
 
     Nothing goes back beyond a person's word: an answer would be out of view.
     """
+    messages = scene.messages
     if not messages or messages[-1].id is None:
         return memory
     older = [] if word else memory["host"].get("good", [])
-    return with_host(memory, good=[*older, [i, messages[-1].id]][-_GOOD:])
+    point = [i, messages[-1].id, *[scene.checkpoint] * bool(scene.checkpoint)]
+    return with_host(memory, good=[*older, point][-_GOOD:])
 
 
 def hidden_of(host: Mapping[str, Any]) -> list[Any]:
@@ -324,7 +327,8 @@ def rolled_back(
     text = prompts.rollback(finding, memory["pad"], list(scene.tools), _NOTE_BYTES)
     older = [[a, b, ""] for a, b, _ in hidden_of(memory["host"])]
     hidden = [*older, [start, last or scene.messages[-1].id, text]]
-    return with_host(memory, good=good, hidden=hidden[-_HIDDEN:]), text
+    back = good[-1][2] if good and len(good[-1]) > 2 else None
+    return with_host(memory, good=good, hidden=hidden[-_HIDDEN:], back=back), text
 
 
 def is_early(call: Mapping[str, Any], reply: AIMessage | None, memory: Memory) -> bool:

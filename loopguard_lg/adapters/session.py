@@ -278,7 +278,7 @@ class Guard:
             warned = () if past.starts_afresh(event) else (*warned, *seen.warnings)
             word = isinstance(event, Human)
             if seen.good or word:
-                memory = past.marked_good(memory, seen.i, scene.messages, word=word)
+                memory = past.marked_good(memory, seen.i, scene, word=word)
         noted["priced"] = past.is_priced(memory) or not scene.named_later
         if "began" not in memory["host"] or any(map(past.starts_afresh, events)):
             noted["began"] = self.wall()
