@@ -33,7 +33,7 @@ from loopguard_lg.workspace import targets
 from loopguard_lg.workspace.git import Change, Snapshots
 from loopguard_lg.workspace.locks import Locks
 from loopguard_lg.workspace.waits import Grant
-from loopguard_lg.workspace.watch import Change as Touched, Watch
+from loopguard_lg.workspace.watch import Call, Change as Touched, Watch
 
 T = TypeVar("T")
 Result = ToolMessage | Command[Any]
@@ -78,14 +78,17 @@ class Workspace:
         """Put the files of a thread back to its newest good snapshot, on your word.
 
         Args:
-            state: The values of the thread's state: `graph.get_state(config).values`.
+            state: What the run returned, if the guard ended it, or the values of the
+                thread's state: `graph.get_state(config).values`.
             dry_run: Only say what would be done.
 
         Raises:
             WorkspaceError: No check has passed so far, or files can't be put back.
         """
+        ended = (state.get(exits.KEY) or {}).get("workspace") or {}
         memory = state.get("loopguard") or {}
-        good = memory.get("host", {}).get("workspace", {}).get("good")
+        known = memory.get("host", {}).get("workspace") or {}
+        good = ended.get("snapshot") or known.get("good")
         if not good:
             raise WorkspaceError(
                 "no check has passed in this thread: no snapshot is good"
@@ -133,11 +136,12 @@ class Workspace:
         for event in told:
             kinds = [finding.kind for finding in event.verdict.findings]
             state, good = targets.after(state, event.event, kinds, policy.tools)
-            if good and self.snapshots:
-                state["good"] = self._saved(event) or state.get("good")
+            if good and self.snapshots and (saved := self._saved(event)):
+                state |= {"good": saved, "edits": []}
             back |= targets.asks_back(event.event) or _goes_back(policy, event)
         if back and state.get("good") and not policy.observe_only:
-            plan = self._gone_back(plan, state["good"])
+            plan = self._gone_back(plan, state)
+            state["edits"] = []
         if state != before:
             plan = replace(plan, memory=past.with_host(plan.memory, workspace=state))
         return plan if plan.report is None else self._left(plan, state, agent)
@@ -147,17 +151,24 @@ class Workspace:
         shot = self._tried(lambda: self._shots.take(note))
         return shot.id if shot else None
 
-    def _gone_back(self, plan: Plan, good: str) -> Plan:
-        done = self._tried(lambda: self._restored(good))
+    def _gone_back(self, plan: Plan, state: Mapping[str, Any]) -> Plan:
+        done = self._tried(lambda: self._restored(state["good"]))
         if done is None:
             return plan
         said = prompts.restored([c.path for c in done if c.act != "keep"])
-        acts = dict(plan.memory["host"].get("acts") or {})
+        host = plan.memory["host"]
+        acts, hidden = dict(host.get("acts") or {}), list(past.hidden_of(host))
         for receipts in ("done", "cache"):  # of what is no longer so
             acts.pop(receipts, None)
-        memory = past.with_host(plan.memory, acts=acts)
-        note = f"{plan.note}\n{said}" if plan.note else said
-        return replace(plan, memory=memory, note=note)
+        first, last, text = hidden.pop() if hidden else (None, None, "")
+        pad, text = targets.undone(state, plan.memory["pad"], text)
+        hidden += [[first, last, text]] if last else []
+        memory = {**plan.memory, "pad": pad}
+        return replace(
+            plan,
+            memory=past.with_host(memory, acts=acts, hidden=hidden),
+            note=f"{plan.note}\n{said}" if plan.note else said,
+        )
 
     def _left(self, plan: Plan, state: Mapping[str, Any], agent: str) -> Plan:
         """The end of a run: its report says how the files are, its locks are free."""
@@ -219,8 +230,16 @@ class Workspace:
             raise
         if call is None:
             return result
-        seen = yield Run((lambda: watch.end(call),), what=self._tried)
+        seen = yield Run((lambda: self._seen(watch, call),), what=self._tried)
         return _noted(result, seen or [], began)
+
+    def _seen(self, watch: Watch, call: Call) -> list[Touched]:
+        """What a call has changed, without what the tree ignores: logs, builds."""
+        found = watch.end(call)
+        if not found or not self.snapshots:
+            return found
+        ignored = self.snapshots.ignored(change.path for change in found)
+        return [change for change in found if change.path not in ignored]
 
     def _locked(self, locks: Locks, path: str, agent: str) -> Work[Grant | None]:
         """The lock on a file, if it can be had in time; `None`: locks are out of order.

@@ -11,23 +11,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from loopguard_lg.errors import WorkspaceError
 from loopguard_lg.workspace import files
 from loopguard_lg.workspace.files import Content
-
-try:
-    import fcntl
-except ImportError:  # Windows, where nothing can be put back anyway
-    fcntl = None  # type: ignore[assignment]
+from loopguard_lg.workspace.gitcalls import Repository
 
 Act: TypeAlias = Literal["write", "delete", "keep"]
 """What is done to a path: `keep` leaves what no snapshot holds and is in the way."""
@@ -38,30 +32,6 @@ _MODULE = "160000"
 
 _UNDO = "refs/loopguard/undo"
 _TAKEN = "refs/loopguard/taken/"
-
-_SETTINGS: Mapping[str, str] = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "core.attributesFile": os.devnull,
-    "core.autocrlf": "false",
-    "core.protectHFS": "false",
-    "core.protectNTFS": "false",
-    "core.untrackedCache": "true",
-    "core.bigFileThreshold": "1m",
-    "core.looseCompression": "1",
-    "index.version": "4",
-    "gc.auto": "0",
-    "submodule.recurse": "false",
-    "user.name": "loopguard",
-    "user.email": "loopguard@localhost",
-    "commit.gpgSign": "false",
-}
-"""On every command line, where they win over whatever a file says. Names are judged by
-`files.is_inside`: one that git refuses would cost the whole snapshot."""
-
-# Files are saved byte by byte: no line ends, encodings or keywords are changed, and no
-# filter, which is a command, is run. This place wins over the tree's `.gitattributes`.
-_ATTRIBUTES = "* -text -ident -filter !working-tree-encoding !eol\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +90,12 @@ class Snapshots:
         return top
 
     @cached_property
+    def _repo(self) -> Repository:
+        return Repository(
+            top=self._top, place=self._place, git=self._git, timeout=self.timeout
+        )
+
+    @cached_property
     def _place(self) -> Path:
         if self.store is not None:
             place = Path(os.path.realpath(self.store))
@@ -139,9 +115,9 @@ class Snapshots:
         Raises:
             WorkspaceError: git is missing or fails, or there are too many files.
         """
-        with self._locked():
+        with self._repo.locked():
             skipped = self._staged()
-            tree = self._run("write-tree").decode().strip()
+            tree = self._repo.run("write-tree").decode().strip()
             newest = next(iter(self._refs()), None)
             same = newest and self._tree(newest) == tree
             found = newest if newest and same else self._committed(tree, note)
@@ -149,8 +125,16 @@ class Snapshots:
 
     def taken(self) -> list[Snapshot]:
         """The snapshots that there are, newest first."""
-        with self._locked():
+        with self._repo.locked():
             return [Snapshot(id=id_, note=self._note(id_)) for id_ in self._refs()]
+
+    def ignored(self, paths: Iterable[str]) -> set[str]:
+        """Those of some paths that are ignored, by the tree's rules or the user's."""
+        # The prefix keeps a name from being read as a pattern.
+        given = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+        with self._repo.locked():
+            done = self._repo.called(("check-ignore", "-z", "--stdin"), given=given)
+        return {os.fsdecode(path[2:]) for path in done.stdout.split(b"\0") if path}
 
     def compare(self, snapshot: str) -> list[Change]:
         """What `restore` would do: a dry run.
@@ -158,9 +142,9 @@ class Snapshots:
         Raises:
             WorkspaceError: There is no such snapshot, or git fails.
         """
-        with self._locked(), files.opened(self._top) as root:
+        with self._repo.locked(), files.opened(self._top) as root:
             self._staged()
-            now = self._run("write-tree").decode().strip()
+            now = self._repo.run("write-tree").decode().strip()
             return _planned(root, self._differences(now, self._known(snapshot)))
 
     def restore(self, snapshot: str) -> list[Change]:
@@ -171,15 +155,15 @@ class Snapshots:
         Raises:
             WorkspaceError: There is no such snapshot, or files can't be written.
         """
-        with self._locked(), files.opened(self._top) as root:
+        with self._repo.locked(), files.opened(self._top) as root:
             target = self._known(snapshot)
             self._staged()
-            now = self._run("write-tree").decode().strip()
+            now = self._repo.run("write-tree").decode().strip()
             rows = self._differences(now, target)
             if not rows:
                 return []
             saved = self._commit(now, "before a restore")
-            self._run("update-ref", _UNDO, saved)
+            self._repo.run("update-ref", _UNDO, saved)
             done = _planned(root, rows)
             self._carried_out(root, rows, done)
         return done
@@ -190,8 +174,8 @@ class Snapshots:
         Raises:
             WorkspaceError: Nothing was restored so far.
         """
-        with self._locked():
-            found = self._ask("rev-parse", "-q", "--verify", _UNDO)
+        with self._repo.locked():
+            found = self._repo.ask("rev-parse", "-q", "--verify", _UNDO)
         if not found:
             raise WorkspaceError("nothing was restored, so there is nothing to undo")
         return self.restore(found.decode().strip())
@@ -240,46 +224,46 @@ class Snapshots:
         # A nested repository is listed as if it were a tree with nothing saved.
         index = {"GIT_INDEX_FILE": str(self._place / "none")} if inside else {}
         tree = os.path.join(self._top, inside)
-        out = self._run("ls-files", "-z", *which, tree=tree, env=index)
+        out = self._repo.run("ls-files", "-z", *which, tree=tree, env=index)
         return [*dict.fromkeys(filter(None, out.split(b"\0")))]
 
     def _index(self, *how: str, paths: list[bytes]) -> None:
         if paths:
             given = b"\0".join(paths) + b"\0"
-            self._run("update-index", "-z", *how, "--stdin", given=given)
+            self._repo.run("update-index", "-z", *how, "--stdin", given=given)
 
     def _committed(self, tree: str, note: str) -> str:
         commit = self._commit(tree, note)
-        refs = self._run("for-each-ref", "--format=%(refname)", _TAKEN).split()
+        refs = self._repo.run("for-each-ref", "--format=%(refname)", _TAKEN).split()
         number = int(refs[-1].rpartition(b"/")[2]) + 1 if refs else 1
-        self._run("update-ref", f"{_TAKEN}{number:012d}", commit)
+        self._repo.run("update-ref", f"{_TAKEN}{number:012d}", commit)
         for ref in refs[: max(0, len(refs) + 1 - self.most_snapshots)]:
-            self._run("update-ref", "-d", ref.decode())
+            self._repo.run("update-ref", "-d", ref.decode())
         if number % self.most_snapshots == 0:
-            self._run("gc", "-q", "--prune=now")
+            self._repo.run("gc", "-q", "--prune=now")
         return commit
 
     def _commit(self, tree: str, note: str) -> str:
         given = note.encode("utf-8", "replace")
-        return self._run("commit-tree", tree, given=given).decode().strip()
+        return self._repo.run("commit-tree", tree, given=given).decode().strip()
 
     def _refs(self) -> list[str]:
         form = "--format=%(objectname)"
-        out = self._run("for-each-ref", "--sort=-refname", form, _TAKEN)
+        out = self._repo.run("for-each-ref", "--sort=-refname", form, _TAKEN)
         return out.decode().split()
 
     def _note(self, commit: str) -> str:
-        whole = self._run("cat-file", "commit", commit).decode("utf-8", "replace")
+        whole = self._repo.run("cat-file", "commit", commit).decode("utf-8", "replace")
         return whole.partition("\n\n")[2].rstrip("\n")
 
     def _tree(self, commit: str) -> str:
-        return self._run("rev-parse", f"{commit}^{{tree}}").decode().strip()
+        return self._repo.run("rev-parse", f"{commit}^{{tree}}").decode().strip()
 
     def _known(self, snapshot: str) -> str:
         """The tree of a snapshot, which may be anybody's word."""
         plain = snapshot.isalnum() and snapshot.isascii()
         name = f"{snapshot}^{{tree}}"
-        found = self._ask("rev-parse", "-q", "--verify", name) if plain else b""
+        found = self._repo.ask("rev-parse", "-q", "--verify", name) if plain else b""
         if not found:
             raise WorkspaceError(f"there is no snapshot {snapshot!r}")
         return found.decode().strip()
@@ -287,7 +271,7 @@ class Snapshots:
     def _differences(self, now: str, target: str) -> list[_Row]:
         """(path, mode now, mode then, blob then) of each path that differs."""
         args = ("diff-tree", "-r", "-z", "--no-renames", "--raw", now, target)
-        parts = self._run(*args).split(b"\0")
+        parts = self._repo.run(*args).split(b"\0")
         rows = []
         for head, path in zip(parts[::2], parts[1::2], strict=False):
             old, new, _, blob, _ = head.decode().lstrip(":").split()
@@ -297,91 +281,12 @@ class Snapshots:
 
     def _contents(self, blobs: Iterable[str]) -> Iterator[bytes]:
         given = "".join(f"{blob}\n" for blob in blobs).encode()
-        out, at = self._run("cat-file", "--batch", given=given), 0
+        out, at = self._repo.run("cat-file", "--batch", given=given), 0
         for _ in range(given.count(b"\n")):
             end = out.index(b"\n", at)
             size = int(out[at:end].split()[2])
             yield out[end + 1 : end + 1 + size]
             at = end + 1 + size + 1
-
-    def _run(self, *args: str, **settings: Any) -> bytes:
-        done = self._called(args, **settings)
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()[-500:]
-            raise WorkspaceError(f"git {args[0]} failed: {said or done.returncode}")
-        return done.stdout
-
-    def _ask(self, *args: str) -> bytes:
-        """What a command prints; nothing where it fails."""
-        done = self._called(args)
-        return b"" if done.returncode else done.stdout
-
-    def _called(
-        self,
-        args: tuple[str, ...],
-        *,
-        given: bytes = b"",
-        tree: bytes | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[bytes]:
-        if self._git is None:
-            raise WorkspaceError(
-                "git was not found on PATH, so files can't be saved or put back; "
-                "messages are still rolled back. Install git for both"
-            )
-        settings = [
-            part for item in _SETTINGS.items() for part in ("-c", "=".join(item))
-        ]
-        work = os.fsdecode(tree or self._top)
-        where = [f"--git-dir={self._place}", f"--work-tree={work}"]
-        try:
-            return subprocess.run(
-                [self._git, *settings, *where, "--literal-pathspecs", *args],
-                cwd=tree or self._top,
-                env={**self._environment, **(env or {})},
-                input=given,
-                capture_output=True,
-                timeout=self.timeout,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise WorkspaceError(f"git {args[0]} failed: {error}") from error
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        """Nothing of the caller's: no `GIT_...`, no home with a configuration."""
-        return {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(self._place),
-            "LC_ALL": "C",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-        }
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One at a time for a store, across threads and processes."""
-        self._prepare()
-        with (self._place / "loopguard.lock").open("w") as lock:
-            _flock(lock)
-            # Whoever was killed in here has left git's own lock behind.
-            (self._place / "index.lock").unlink(missing_ok=True)
-            yield
-
-    def _prepare(self) -> None:
-        self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (self._place / "HEAD").exists():
-            self._run("init", "-q", "--template=", "--initial-branch=none")
-        info = self._place / "info"
-        info.mkdir(exist_ok=True)
-        (info / "attributes").write_text(_ATTRIBUTES)
-        own = os.path.join(self._top, b".git", b"info", b"exclude")
-        plain = os.path.isfile(own) and not os.path.islink(own)
-        ignored = Path(os.fsdecode(own)).read_bytes() if plain else b""
-        (info / "exclude").write_bytes(ignored)
 
 
 _Row: TypeAlias = tuple[bytes, str, str, str]
@@ -399,8 +304,3 @@ def _planned(root: int, rows: list[_Row]) -> list[Change]:
     return [
         Change(path=os.fsdecode(p), act=act(p, old, new)) for p, old, new, _ in rows
     ]
-
-
-def _flock(lock: IO[str]) -> None:
-    if fcntl is not None:
-        fcntl.flock(lock, fcntl.LOCK_EX)

@@ -4,22 +4,26 @@ Files are good when a check has passed on them and no test was tampered with. St
 plain data:
 
     {"good": id of the newest good snapshot, "tampered": whether tests were tampered
-     with since a person spoke}
+     with since a person spoke, "edits": digests of the edits since that snapshot}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
+from zlib import crc32
 
 from loopguard_lg.progress import read_check
 from loopguard_lg.roles import read_use
+from loopguard_lg.scratchpad import Pad, describe
 from loopguard_lg.steps import Event, Human, Step, Turn
 from loopguard_lg.tools import ToolPolicy
 
 State: TypeAlias = dict[str, Any]
 
 _NO_POLICY = ToolPolicy()
+_EDITS = 24
+"""Edits that are remembered; the scratchpad has room for fewer writes."""
 
 
 def after(
@@ -39,8 +43,38 @@ def after(
     tampered = state.get("tampered", False) or "tampering" in kinds
     if isinstance(event, Human):
         return {**state, "tampered": False}, False
-    passed = isinstance(event, Turn) and is_passing(event, tools)
-    return {**state, "tampered": tampered}, passed and not tampered
+    if not isinstance(event, Turn):
+        return {**state, "tampered": tampered}, False
+    edits = [*state.get("edits", ()), *_edits(event, tools)][-_EDITS:]
+    good = is_passing(event, tools) and not tampered
+    return {**state, "tampered": tampered, "edits": edits}, good
+
+
+def _edits(turn: Turn, tools: Mapping[str, ToolPolicy]) -> list[int]:
+    """Digests of the edits of a turn, as the scratchpad spells them."""
+    return [
+        _digest(describe(step.tool, step.args))
+        for step in turn.steps
+        if names_file(step, tools)[0] and not step.blocked
+    ]
+
+
+def _digest(call: str) -> int:
+    return crc32(call.encode("utf-8", "replace"))
+
+
+def undone(state: Mapping[str, Any], pad: Pad, text: str) -> tuple[Pad, str]:
+    """The scratchpad, and a note made of it, without edits that were put back.
+
+    Other writes than to files stay: they are not undone.
+    """
+    made = set(state.get("edits", ()))
+    for call, receipt in pad.get("writes", ()):
+        if _digest(call) in made:
+            line = f"- done, not undone: {call} -> {receipt}\n"
+            text = text.replace(line, "", 1)
+    kept = [entry for entry in pad.get("writes", ()) if _digest(entry[0]) not in made]
+    return {**pad, "writes": kept}, text
 
 
 def asks_back(event: Event | None) -> bool:

@@ -69,8 +69,9 @@ def test_an_escalation_puts_the_files_back(root: Path, place: Workspace) -> None
 
     graph.invoke(GO)
 
-    said = [r.messages[-1].text for r in model.requests if "again as they" in r.text]
-    assert "(`price.py`). Edits made since are undone" in said[0]
+    said = next(r for r in model.requests if "again as they" in r.text)
+    assert "(`price.py`). Edits made since are undone" in said.messages[-1].text
+    assert "not undone: edit_file" not in said.text
     assert (root / "price.py").read_text() == RIGHT
     place.undo()
     assert "- " in (root / "price.py").read_text()
@@ -239,6 +240,17 @@ def test_a_call_tells_of_the_files_that_it_changed(
     result = next(m for m in out["messages"] if isinstance(m, ToolMessage))
     touched = result.response_metadata["loopguard"]["touched"]
     assert [(path, size) for path, _, size in touched] == [("made", 2)]
+
+
+def test_what_the_tree_ignores_is_no_edit(root: Path, place: Workspace) -> None:
+    """Logs and builds are written by programs."""
+    (root / ".gitignore").write_text("*.log\n")
+    graph, _ = agent(root, [call("bash", command="echo 1 > a.log")], guarded(place))
+
+    out = graph.invoke(GO)
+
+    result = next(m for m in out["messages"] if isinstance(m, ToolMessage))
+    assert "touched" not in result.response_metadata["loopguard"]
 
 
 def test_files_need_a_workspace() -> None:

@@ -174,6 +174,16 @@ def test_ignored_files_stay_as_they_are(root: Path, shots: Snapshots) -> None:
     assert (root / "a.log").read_text() == (root / "a.tmp").read_text() == "kept"
 
 
+def test_it_is_known_what_is_ignored(root: Path, shots: Snapshots) -> None:
+    """Names that look like patterns are names."""
+    (root / ".gitignore").write_text("*.log\n")
+
+    assert shots.ignored(["a.log", "b", ":(glob)*.log", "*"]) == {
+        "a.log",
+        ":(glob)*.log",
+    }
+
+
 def test_what_no_snapshot_holds_is_never_overwritten(
     root: Path, shots: Snapshots
 ) -> None:
