@@ -29,8 +29,6 @@ from loopguard_lg.window import (
     Rows,
     Seen,
     Turns,
-    empty_rows,
-    empty_turns,
     grow_rows,
     grow_turns,
     key_of,
@@ -68,8 +66,8 @@ class History(NamedTuple):
     """
 
     i: int = -1
-    rows: Rows = empty_rows()
-    turns: Turns = empty_turns()
+    rows: Rows = Rows([])
+    turns: Turns = Turns([])
     seen: list[int] = []
     known: Known = Known()
     now: tuple[Seen, ...] = ()
@@ -85,8 +83,8 @@ class History(NamedTuple):
             return cls()
         return cls(
             i=data["i"],
-            rows=Rows(*data["rows"]),
-            turns=Turns(*data["turns"]),
+            rows=Rows.load(data["rows"]),
+            turns=Turns.load(data["turns"]),
             seen=data["seen"],
             known=Known(*data["known"]),
             progress=data["progress"],
@@ -98,8 +96,8 @@ class History(NamedTuple):
         """
         return {
             "i": self.i,
-            "rows": list(self.rows),
-            "turns": list(self.turns),
+            "rows": self.rows.data,
+            "turns": self.turns.data,
             "seen": self.seen,
             "known": list(self.known),
             "progress": self.progress,
@@ -113,11 +111,11 @@ class History(NamedTuple):
         if isinstance(event, Turn):
             return _push_turn(self, event, i, tools or {})
         kind, text = _other(event)
-        entry = (i, kind, 0, 0, _said(text), MUCH if kind != COMPACTION else LITTLE)
+        row = [i, kind, 0, 0, _said(text), MUCH if kind != COMPACTION else LITTLE]
         return History(
             i=i,
             rows=self.rows,
-            turns=grow_turns(self.turns, entry),
+            turns=grow_turns(self.turns, row),
             seen=self.seen,
             known=_compacted(self.known, event),
             progress=kind in (HUMAN, REPORT),
@@ -127,7 +125,7 @@ class History(NamedTuple):
     @property
     def kind(self) -> int:
         """What the newest event was; -1 before the first."""
-        return self.turns.kind[-1] if self.turns.kind else -1
+        return self.turns.newest("kind", -1)
 
     def last(self, kind: int) -> int:
         """The index of the newest event of a kind, -1 if none is remembered."""
@@ -213,7 +211,7 @@ def _push_turn(
     said = _said(turn.text)
     if now:
         gain, what, marks = _batch(now)
-        if all(seen.role == "handoff" for seen in now):
+        if now[0].role == "handoff" and all(seen.role == "handoff" for seen in now):
             gain = max(gain, scale.report(turn.text))
         kind, rows = CALLS, grow_rows(past.rows, now, i)
     else:
@@ -228,7 +226,7 @@ def _push_turn(
     return History(
         i=i,
         rows=rows,
-        turns=grow_turns(past.turns, (i, kind, what, agent, said, gain)),
+        turns=grow_turns(past.turns, [i, kind, what, agent, said, gain]),
         seen=scale.seen,
         known=known,
         now=now,

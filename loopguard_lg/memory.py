@@ -43,7 +43,7 @@ def load(data: Any) -> Memory:
     Data of another version, or broken data, keeps what can be trusted (counts, so
     that budgets still hold, and the scratchpad) and starts afresh with the rest.
     """
-    if not data or not isinstance(data, Mapping):
+    if not data or not isinstance(data, (dict, Mapping)):
         return fresh()
     if data.get("version") == VERSION and _fits(data):
         return dict(data)

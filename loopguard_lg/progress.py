@@ -120,10 +120,17 @@ class Outcome(NamedTuple):
     invalid: bool = False
 
 
+_CHECKS = ("write", "check")
+_PLAIN = Outcome()
+"""That of a long result which tells of no failure."""
+_LONG = 400
+"""Bytes from which on a result is neither empty nor a formality, and nothing waits."""
+
+
 def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
     """How a call ended; `data`: its calm result."""
     head = data[:_HEAD].lower()
-    ok, count = read_check(step, use, data)
+    ok, count = read_check(step, use, data) if use.role in _CHECKS else (None, -1)
     silent = use.role == "read" and not head.strip()  # grep that finds nothing fails
     failed = _has_failed(step, head) and not silent if ok is None else ok is False
     if failed:
@@ -138,6 +145,8 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
             transient=bool(_TRANSIENT.search(text)),
             invalid=bool(_INVALID.search(head)),
         )
+    if ok is None and len(data) >= _LONG and use.role != "handoff" and head.strip():
+        return _PLAIN
     empty = len(data) < 160 and _says_nothing(head)
     return Outcome(
         kin=short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0,
@@ -145,7 +154,7 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
         failures=count,
         empty=empty,
         formal=_is_formal(use, head, data),
-        pending=len(data) < 400 and _PENDING.search(head) is not None,
+        pending=len(data) < _LONG and _PENDING.search(head) is not None,
     )
 
 

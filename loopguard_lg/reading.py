@@ -92,8 +92,7 @@ def _waited(call: Call, policy: ToolPolicy, gap: float, past: History) -> bool:
 
     Of calls that look like no poll only waits tell; that a model was slow does not.
     """
-    before = past.rows.marks
-    if call.use.waits or before and before[-1] & Mark.WAIT:
+    if call.use.waits or past.rows.newest("marks") & Mark.WAIT:
         return True
     if call.use.role != "poll" and not call.outcome.pending:
         return False
@@ -165,7 +164,7 @@ def _marks(call: Call, changed: bool | None, gain: int) -> int:
     bits |= Mark.AGAIN * call.again
     bits |= Mark.BLOCKED * step.blocked | Mark.GESTURE * use.acts
     if use.role == "read":
-        return bits | Mark.DRIFT * _drifts(call, gain)
+        return bits if gain == MUCH else bits | Mark.DRIFT * _drifts(call)
     if use.role == "other":
         return bits | Mark.RED * (use.silent and outcome.failed)
     return bits | _test_marks(step, use)
@@ -175,9 +174,9 @@ _FLAGS = Outcome._fields.index("failed")
 _ENDINGS: list[int] = [getattr(Mark, flag.upper()) for flag in Outcome._fields[_FLAGS:]]
 
 
-def _drifts(call: Call, gain: int) -> bool:
-    """Did a read of a range bring little new?"""
-    if gain == MUCH or call.outcome.failed or not call.use.path:
+def _drifts(call: Call) -> bool:
+    """Did a read that brought little new ask for a range?"""
+    if call.outcome.failed or not call.use.path:
         return False
     return line_range(call.step.args) is not None
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 from zlib import crc32
 
 from loopguard_lg.steps import Role
@@ -110,39 +109,76 @@ def key_of(name: str) -> int:
     return crc32(name.encode("utf-8", "surrogatepass")) if name else 0
 
 
-class Rows(NamedTuple):
-    """One entry per call in each column, oldest first; after `i`, the index of the
-    turn, they are the first fields of `Seen`, in its order.
+class Column:
+    """One number of each row: a list, made when it is first asked for."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, table: Table, owner: type | None = None) -> list[int]:
+        column = [row[self.place] for row in table.data]
+        table.__dict__[self.name] = column  # found before this from now on
+        return column
+
+
+class Table:
+    """Rows of numbers, oldest first, read by column.
+
+    An event adds a row, and few columns are looked at where nothing goes in circles.
+
+    Args:
+        data: The rows; not copied, and nobody may change them.
     """
 
-    i: list[int]
-    call: list[int]
-    near: list[int]
-    result: list[int]
-    error: list[int]
-    kin: list[int]
-    path: list[int]
-    state: list[int]
-    words: list[int]
-    shape: list[int]
-    tool: list[int]
-    gain: list[int]
-    marks: list[int]
+    places: ClassVar[dict[str, int]]
+
+    def __init_subclass__(cls) -> None:
+        columns = {k: v for k, v in vars(cls).items() if isinstance(v, Column)}
+        cls.places = {name: column.place for name, column in columns.items()}
+
+    def __init__(self, data: list[list[int]]) -> None:
+        self.data = data
+
+    @classmethod
+    def load(cls, data: list[list[int]]) -> Self:
+        """A table that was stored.
+
+        Raises:
+            ValueError: The newest row has not one number for each column.
+        """
+        if data and len(data[-1]) != len(cls.places):
+            raise ValueError(f"a row of {len(data[-1])} numbers")
+        return cls(data)
+
+    def newest(self, name: str, without: int = 0) -> int:
+        """The newest entry of a column, without making the column."""
+        return self.data[-1][self.places[name]] if self.data else without
+
+    def grown(self, rows: list[list[int]], most: int) -> Self:
+        """With these rows below; of all, the newest `most` are kept."""
+        return type(self)([*self.data[len(rows) - most :], *rows])
 
 
-class Turns(NamedTuple):
-    """One entry per event in each column, oldest first.
+class Rows(Table):
+    """One row per call; after `i`, the index of the turn, the columns are the first
+    fields of `Seen`, in its order.
+    """
+
+    i, call, near, result, error, kin, path = map(Column, range(7))
+    state, words, shape, tool, gain, marks = map(Column, range(7, 13))
+
+
+class Turns(Table):
+    """One row per event.
 
     `what`: digest of the calls with their results, as a multiset. `agent`, `text`: who
     spoke, and the digest of what.
     """
 
-    i: list[int]
-    kind: list[int]
-    what: list[int]
-    agent: list[int]
-    text: list[int]
-    gain: list[int]
+    i, kind, what, agent, text, gain = map(Column, range(6))
 
 
 class Known(NamedTuple):
@@ -173,36 +209,15 @@ class Known(NamedTuple):
     lines: list[int] = []
 
 
-def empty_rows() -> Rows:
-    """A window without calls."""
-    return Rows(*([] for _ in Rows._fields))
-
-
-def empty_turns() -> Turns:
-    """A window without events."""
-    return Turns(*([] for _ in Turns._fields))
-
-
-def grow_turns(turns: Turns, entry: tuple[int, ...]) -> Turns:
+def grow_turns(turns: Turns, row: list[int]) -> Turns:
     """One event more, the oldest forgotten."""
-    return Turns._make(_grown(turns, 1 - TURNS, [entry]))
+    return turns.grown([row], TURNS)
 
 
 def grow_rows(rows: Rows, now: tuple[Seen, ...], i: int) -> Rows:
     """The calls of a turn more, the oldest forgotten."""
-    kept = [(i, *seen[:_NUMBERS]) for seen in now[:BATCH]]
-    return Rows._make(_grown(rows, len(kept) - ROWS, kept))
+    kept: list[list[Any]] = [[i, *seen[:_NUMBERS]] for seen in now[:BATCH]]
+    return rows.grown(kept, ROWS)
 
 
-_NUMBERS = len(Rows._fields) - 1
-
-
-def _grown(
-    columns: Iterable[list[int]], old: int, rows: Iterable[tuple[Any, ...]]
-) -> list[list[int]]:
-    """Copies of the last `-old` entries of columns, with these rows below."""
-    grown = [column[old:] for column in columns]
-    for row in rows:
-        for column, value in zip(grown, row, strict=True):
-            column.append(value)
-    return grown
+_NUMBERS = Seen._fields.index("tool")

@@ -48,7 +48,7 @@ class Churn:
 
     def observe(self, history: History) -> Finding | None:
         """The stretch of stale turns to which the newest turn adds one."""
-        if not history.now or history.turns.gain[-1] != NOTHING:
+        if not history.now or history.turns.newest("gain") != NOTHING:
             return None
         calls = watched(history, self.kind)
         if len(calls) < len(history.now) or in_cycle(history):

@@ -64,9 +64,9 @@ class Oscillation:
         calls = watched(history, self.kind)
         if not calls or len(calls) < len(history.now):
             return None
-        what = history.turns.what
-        if history.marks & Mark.AGAIN and what.count(what[-1]) >= self.laps:
-            found = self._calls(history)
+        if history.marks & Mark.AGAIN:
+            what = history.turns.what
+            found = self._calls(history) if what.count(what[-1]) >= self.laps else None
             if found:
                 return found
         for seen in calls:

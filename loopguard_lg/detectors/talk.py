@@ -32,7 +32,7 @@ class Planner:
         """The row of plans to which the newest turn adds one."""
         if history.kind == TEXT:
             return self._restated(history)
-        planned = history.now and history.rows.marks[-1] & Mark.PLAN
+        planned = history.now and history.rows.newest("marks") & Mark.PLAN
         return self._written(history) if planned else None
 
     def _restated(self, history: History) -> Finding | None:
