@@ -258,7 +258,7 @@ def tool_spend(turn: Turn, handoffs: int, watched: frozenset[str]) -> Used:
         out["seconds"] = slowest
     if handoffs:
         out["handoffs"] = handoffs
-    for step in ran:
+    for step in ran if watched else ():
         if step.tool in watched:
             out["tool:" + step.tool] = out.get("tool:" + step.tool, 0) + 1
     return out

@@ -82,7 +82,7 @@ def decide(
             after["pad"] = scratchpad.add(after["pad"], "facts", event.progress)
     elif isinstance(event, Human):
         _new_word(after, event)
-    judge = _judge if isinstance(event, Turn | Compaction) else _settled
+    judge = _judge if isinstance(event, (Turn, Compaction)) else _settled
     verdict = judge(policy, before, after, history, faults)
     if after["pad"] is not before["pad"]:
         after["pad"] = scratchpad.capped(after["pad"])
@@ -134,7 +134,7 @@ def _charged(
 ) -> dict[str, budgets.Used]:
     spend = budgets.model_spend(turn)
     if turn.steps:
-        handoffs = sum(seen.role == "handoff" for seen in history.now)
+        handoffs = [seen.role for seen in history.now].count("handoff")
         tools = budgets.tool_spend(turn, handoffs, policy.watched_tools)
         tools["seconds"] = tools.get("seconds", 0) + spend.get("seconds", 0)
         spend |= tools
@@ -358,11 +358,11 @@ def _ruled_out(
 def _closed(
     policy: Policy, after: Memory, verdict: Verdict, faults: list[tuple[str, str]]
 ) -> tuple[Verdict, Memory]:
-    out = budgets.exceeded(policy.budgets, after["used"])
-    verdict = held_to(verdict, out)
-    passed = budgets.warnings(policy.budgets, after["used"])
-    if passed:
-        verdict = _warned(after, verdict, passed)
+    if policy.budgets:
+        verdict = held_to(verdict, budgets.exceeded(policy.budgets, after["used"]))
+        passed = budgets.warnings(policy.budgets, after["used"])
+        if passed:
+            verdict = _warned(after, verdict, passed)
     if faults:
         verdict = replace(verdict, faults=tuple(faults))
         after["faults"] = _counted(after["faults"], faults)
