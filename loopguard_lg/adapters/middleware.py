@@ -219,6 +219,26 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         """Execute a call if it may be, and note how it went."""
         return await adrive(self._call(request), partial(_called, handler))
 
+    def lets_through(
+        self, request: ToolCallRequest, tools: Sequence[BaseTool] = ()
+    ) -> bool:
+        """Whether a call would be executed: neither held, refused nor answered already.
+
+        For the `when` of a `HumanInTheLoopMiddleware`, so that no person is asked about
+        other calls. It changes nothing and tells nobody.
+
+        Args:
+            request: The call, as that middleware gives it.
+            tools: The agent's tools, where calls may leave out arguments that have a
+                default: that middleware does not know them.
+        """
+        return ToolCall(
+            guard=replace(self._guard, observers=()),
+            request=request,
+            channel=self._channel,
+            clock=self._clock,
+        ).is_let_through(tools)
+
     def _replied(self, turn: ModelCall) -> Work[Replied]:
         left = self._guard.seconds_left(turn.plan.memory)
         work = turn.replied(self._clock, left)

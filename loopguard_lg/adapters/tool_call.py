@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 from langchain_core import messages
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -18,7 +19,7 @@ from loopguard_lg import prompts
 from loopguard_lg.adapters import leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run, Work
-from loopguard_lg.adapters.messages import step_of, with_mark
+from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tree import level
 from loopguard_lg.steps import Step
@@ -57,6 +58,17 @@ class ToolCall:
                 result = self._raised(error)
         mark |= {"seconds": self.clock() - started, **entry.mark()}
         return self._finished(ask, result, mark)
+
+    def is_let_through(self, tools: Sequence[BaseTool]) -> bool:
+        """Whether the call would be executed; `tools` are those not in the request."""
+        ask = self._ask()
+        ask = replace(ask, tools={**{tool.name: tool for tool in tools}, **ask.tools})
+        reply, results = newest_reply(ask.messages)
+        pairs = pair(reply, results) if reply is not None else []
+        answered = [call["id"] for call, result in pairs if result is not None]
+        if ask.call["id"] in answered:
+            return False
+        return self.guard.before_tool(ask, _place(self.request)) is None
 
     def _executed(self, ask: Ask, started: float, mark: dict[str, Any]) -> Work[Result]:
         acts = self.guard.acts
