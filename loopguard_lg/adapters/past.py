@@ -45,11 +45,13 @@ from loopguard_lg.adapters.messages import (
     text_of,
     turn_of,
 )
+from loopguard_lg.adapters.transcript import events_of
 from loopguard_lg.adapters.view import answered
 from loopguard_lg.budgets import Exceeded, Used
 from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
+from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Compaction, Event, Human, Nested, Tokens, Turn
 
 _GOOD = 6
@@ -195,6 +197,33 @@ def since(
         noted |= {"word": word.id, "exit": None, "vain": False, "fleet": None}
     noted["thread"] = scene.thread or noted.get("word") or host.get("thread")
     return events, noted
+
+
+def caught_up(
+    memory: Memory, scene: Scene, agent: str, policy: Policy
+) -> tuple[list[Event], dict[str, Any]]:
+    """The events since the guard last looked, or those of the run that it has joined.
+
+    An agent of a swarm starts with an empty memory each time it is handed the
+    conversation; what the others did is in their messages.
+    """
+    events, noted = since(memory, scene, agent)
+    if run := _joined(memory, scene):
+        events = [*events_of(run, scene.tools, policy)]
+        noted |= {"word": run[0].id, "good": []}
+    return events, noted
+
+
+def _joined(memory: Memory, scene: Scene) -> Sequence[BaseMessage]:
+    """The messages of a run that others began, from its human word on; none where the
+    guard has looked before, or begins the run itself.
+    """
+    if memory["rev"] or scene.shared:
+        return ()
+    word = newest_word(scene.messages, scene.made, through=True)
+    at = next((n for n, m in enumerate(scene.messages) if m is word), 0)
+    run = scene.messages[at:]
+    return run if any(isinstance(m, AIMessage) for m in run) else ()
 
 
 def _cut(scene: Scene, before: Any) -> bool:

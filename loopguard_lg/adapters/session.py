@@ -269,7 +269,7 @@ class Guard:
         due, before = memory["host"].get("due") or {}, memory
         verdict: Verdict | None = None
         warned = tuple(due.get("warnings", ()))
-        events, noted = past.since(memory, scene, self.agent)
+        events, noted = past.caught_up(memory, scene, self.agent, self.policy)
         thread = past.thread_of(noted)
         for event in events:
             seen, memory = self._feed(memory, event, thread)
