@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from loopguard_lg import budgets, memory as memories
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.digests import call_digest
 from loopguard_lg.policy import Policy
-from loopguard_lg.roles import read_use
+from loopguard_lg.roles import name_role, read_use
 from loopguard_lg.steps import Step
 from loopguard_lg.window import key_of
 
@@ -36,8 +36,7 @@ def admit(
     tool: str,
     args: Mapping[str, Any],
     *,
-    before: int = 0,
-    before_same: int = 0,
+    ahead: Sequence[str] = (),
     spend: budgets.Used | None = None,
     outer: Exceeded | None = None,
 ) -> Refusal | None:
@@ -48,8 +47,7 @@ def admit(
         memory: As it was before the batch that the call is part of.
         tool: The tool to be called.
         args: Its arguments.
-        before: Calls that stand before this one in its batch.
-        before_same: Those of them that call the same tool.
+        ahead: Tools of the calls that stand before this one in its batch.
         spend: What the model call that asked for the batch took.
         outer: The budget of an agent around that has no room for the call.
     """
@@ -59,7 +57,7 @@ def admit(
     used = now["used"]
     if spend:
         used = {scope: budgets.add(amounts, spend) for scope, amounts in used.items()}
-    out = budgets.refuses_call(policy.budgets, used, tool, before, before_same)
+    out = budgets.refuses_call(policy.budgets, used, _counts(policy, tool, ahead))
     if out is not None:
         return Refusal(exceeded=out)
     state = now["ladder"]
@@ -69,6 +67,20 @@ def admit(
     files = state.get("files")
     file = edited_file(policy, tool, args) if files else ""
     return Refusal(held=kind, file=file) if file and key_of(file) in files else None
+
+
+def _counts(policy: Policy, tool: str, ahead: Sequence[str]) -> dict[str, int]:
+    """How much the calls ahead take of each limit that the call would count for."""
+    counts = {"tool_calls": len(ahead), f"tool:{tool}": ahead.count(tool)}
+    if _hands_over(policy, tool):
+        counts["handoffs"] = sum(_hands_over(policy, other) for other in ahead)
+    return counts
+
+
+def _hands_over(policy: Policy, tool: str) -> bool:
+    settings = policy.tools.get(tool)
+    role = settings.role if settings is not None else None
+    return (role or name_role(tool)[0]) == "handoff"
 
 
 def edited_file(policy: Policy, tool: str, args: Mapping[str, Any]) -> str:

@@ -327,25 +327,21 @@ def model_calls_left(
 def refuses_call(
     budgets: tuple[Budget, ...],
     used: Mapping[str, Mapping[str, float]],
-    tool: str,
-    before: int,
-    before_same: int,
+    ahead: Mapping[str, int],
 ) -> Exceeded | None:
-    """The budget that has no room for a call of `tool`, checked before it.
+    """The budget that has no room for a call, checked before it.
 
     Args:
         budgets: What is allowed.
         used: What was spent by scope, as it was before the batch.
-        tool: The tool to be called.
-        before: Calls that stand before this one in its batch.
-        before_same: Those of them that call the same tool.
+        ahead: The limits that are counted by call and that this one counts for, with
+            what calls before it in its batch take of each.
     """
-    ahead = {"tool_calls": before, f"tool:{tool}": before_same}
     for budget in budgets:
         for limit, allowed in budget.limits:
-            if limit in ("steps", "model_calls", "handoffs"):
+            if limit in ("steps", "model_calls"):
                 continue
-            if limit.startswith("tool:") and limit not in ahead:
+            if limit.startswith(("tool:", "handoffs")) and limit not in ahead:
                 continue
             spent = spent_of(used[budget.scope], limit) + ahead.get(limit, 0)
             if spent >= allowed:

@@ -301,3 +301,31 @@ def inquiry(question: str, report: Mapping[str, Any]) -> str:
     }
     told = [f"{title}: {'; '.join(items)}" for title, items in lists.items() if items]
     return "\n".join([question, *told])
+
+
+def handoff(agent: str) -> str:
+    """For the model: what a tool that hands over is for."""
+    return (
+        f"Hand a subtask to agent '{agent}'. Say what is to be done (`task`) and by "
+        "what one sees that it is done (`done_when`). Give `because` only to hand over "
+        "what another agent has, or what was answered already."
+    )
+
+
+def handed_over(agent: str, task: str, done_when: str) -> str:
+    """For the agent that takes over, as the result of the call that handed over."""
+    return f"Handed over to {agent}: {task}\nDone when: {done_when}"
+
+
+def owned(agent: str, task: str) -> str:
+    """For the model, where it hands over a subtask that another agent has."""
+    return (
+        f"Not handed over: `{scratchpad.quote(agent, 60)}` has this subtask "
+        f"({scratchpad.quote(task, 120)}). Leave it there, or say in `because` why "
+        "another agent should take it."
+    )
+
+
+def answered_before(agent: str, answer: str) -> str:
+    """For the model, in place of asking again: the answer that there is."""
+    return f"Answered before by `{scratchpad.quote(agent, 60)}`: {clip(answer)}"

@@ -78,6 +78,7 @@ def report(
         "partial": _partial(messages),
         **standing(memory, messages),
         "children": _children(messages),
+        "inside": False,
     }
 
 

@@ -235,7 +235,7 @@ class Site:
             for scope, amounts in memory["used"].items()
         }
         policy = self.guard.policy
-        return budgets.refuses_call(policy.budgets, used, "", 0, 0) is not None
+        return budgets.refuses_call(policy.budgets, used, {}) is not None
 
     def after(self, state: State, out: Any) -> State:
         """The state as it will be after a node's update, as far as the guard reads."""

@@ -169,8 +169,7 @@ class Guard:
             memory,
             name,
             {**defaults(ask.tools.get(name)), **call["args"]},
-            before=len(made),
-            before_same=sum(other["name"] == name for other in made),
+            ahead=[other["name"] for other in made],
             spend=opened.get("spend"),
             outer=tree.refuses_call(),
         )

@@ -276,7 +276,8 @@ def _report(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
     if not isinstance(last, ToolMessage):
         return None
     found: Mapping[str, Any] | None = last.response_metadata.get(exits.KEY)
-    return found
+    inside = found is not None and found.get("inside")  # of an agent in the call
+    return None if inside else found
 
 
 def _is_refused(messages: Sequence[BaseMessage]) -> bool:

@@ -197,7 +197,7 @@ def exceeded() -> Exceeded | None:
 def refuses_call() -> Exceeded | None:
     """The budget of an agent around that has no room for a call inside."""
     for one in _levels():
-        out = one.named(budgets.refuses_call(one.budgets, one.now(), "", 0, 0))
+        out = one.named(budgets.refuses_call(one.budgets, one.now(), {}))
         if out is not None:
             return out
     return None
@@ -233,4 +233,4 @@ def left(report: dict[str, Any]) -> None:
     """Hand the exit report of a child to the call that it runs in."""
     here = _level.get()
     if here is not None:
-        here.entry.report = report
+        here.entry.report = {**report, "inside": True}

@@ -42,7 +42,7 @@ def test_nothing_is_held_once_the_world_has_changed() -> None:
 def test_a_new_thread_holds_nothing() -> None:
     """`None` and `{}` are memories, too."""
     assert admit(PLAIN, None, "search", {}) is None
-    assert admit(PLAIN, {}, "search", {}, before=9, before_same=9) is None
+    assert admit(PLAIN, {}, "search", {}, ahead=["search"] * 9) is None
 
 
 def test_a_call_without_room_in_a_budget_is_refused() -> None:
@@ -50,8 +50,8 @@ def test_a_call_without_room_in_a_budget_is_refused() -> None:
     policy = Policy(budget=Budget(tool_calls=3, total_tokens=100))
     memory = after(EMPTY, policy=policy)
 
-    assert admit(policy, memory, "search", {}, before=1) is None
-    late = admit(policy, memory, "search", {}, before=2)
+    assert admit(policy, memory, "search", {}, ahead=["search"]) is None
+    late = admit(policy, memory, "search", {}, ahead=["search"] * 2)
     costly = admit(policy, memory, "search", {}, spend={"input_tokens": 100})
 
     assert late is not None

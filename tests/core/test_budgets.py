@@ -159,9 +159,8 @@ def refusals(budget: Budget, calls: list[str], spent: Used) -> list[bool]:
     ran: list[str] = []
     refused = []
     for tool in calls:
-        no = budgets.refuses_call(
-            (budget,), used(spent), tool, len(ran), ran.count(tool)
-        )
+        ahead = {"tool_calls": len(ran), f"tool:{tool}": ran.count(tool)}
+        no = budgets.refuses_call((budget,), used(spent), ahead)
         refused.append(no is not None)
         if no is None:
             ran.append(tool)
