@@ -13,7 +13,10 @@ import pytest
 ONE_LOOP = "asyncio_default_test_loop_scope=session"
 """langchain-openai shares its async client, which can't change its event loop."""
 
-SCENARIOS = Path(__file__).with_name("test_scenarios.py")
+SCENARIOS = [
+    Path(__file__).with_name(f"test_{name}.py")
+    for name in ("scenarios", "coding_scenarios")
+]
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -51,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = ["-k", given.only] if given.only else []
     options = ["--loopguard-record", "-p", "no:randomly", "-v", "--durations=0"]
     options += ["-o", ONE_LOOP, "-o", f"loopguard_cassettes={given.folder}"]
-    return pytest.main([str(SCENARIOS), *options, *chosen])
+    return pytest.main([*map(str, SCENARIOS), *options, *chosen])
 
 
 if __name__ == "__main__":
