@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -203,84 +202,6 @@ def test_a_graph_fills_in_the_key_and_keeps_the_reply() -> None:
 
 
 SENDS = ToolPolicy(role="write", once=True)
-Ops = st.lists(
-    st.one_of(
-        st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=4),
-        st.sampled_from(["word", "resume", "rollback"]),
-    ),
-    max_size=20,
-)
-"""Batches of (call, does it work), and what else happens to a run."""
-
-
-def sent(n: int, worked: bool, executed: bool = True) -> Made:
-    """A letter, sent or not."""
-    return Made(policy=SENDS, digest=n, role="write", executed=executed, worked=worked)
-
-
-def carried_out(done: list[int], batch: list[tuple[int, bool]]) -> list[Made]:
-    """What an adapter does with a batch."""
-    out: list[Made] = []
-    for n, works in batch:
-        plan = Made(policy=SENDS, digest=n, role="write")
-        answered = receipts.is_done(done, plan) or receipts.is_twin(plan, out)
-        out.append(sent(n, worked=answered or works, executed=not answered))
-    return out
-
-
-@settings(max_examples=1000)
-@given(ops=Ops)
-def test_no_write_is_done_twice_and_none_is_lost(ops: Any) -> None:
-    """Whatever order writes, retries, batches, resumes and rollbacks come in."""
-    memory: dict[str, Any] = {}
-    done: set[int] = set()
-    for op in ops:
-        if op == "word":
-            memory, done = acts.after(memory, [], new_word=True), set()
-        elif op == "resume":
-            memory = {**memory}
-        elif op == "rollback":
-            memory = acts.after(memory, [], answered=True)
-        else:
-            out = carried_out(memory.get("done", []), op)
-            ran = [one for one in out if one.executed]
-            assert not done & {one.digest for one in ran}
-            assert {n for n, _ in op} <= done | {one.digest for one in ran}
-            assert len({one.digest for one in ran}) == len(ran)
-            done |= {one.digest for one in ran if one.worked}
-            memory = acts.after(memory, out)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    batches=st.lists(
-        st.lists(st.sampled_from("ABC"), min_size=1, max_size=3), max_size=6
-    ),
-    fails=st.dictionaries(st.sampled_from("ABC"), st.integers(0, 2)),
-    stops=st.booleans(),
-)
-def test_a_real_agent_sends_each_letter_once(
-    batches: list[list[str]], fails: dict[str, int], stops: bool
-) -> None:
-    """On an agent that is stopped and resumed, as in the pure part."""
-    executed.clear()
-    failing.clear()
-    failing.update(fails)
-    asked = [{*batch} for batch in batches]
-    works = [n for n in "ABC" if sum(n in one for one in asked) > fails.get(n, 0)]
-    model = scripted(*[[call("send", to=n) for n in batch] for batch in batches])
-    agent = guarded(
-        model,
-        ONCE,
-        tools=WITH_SEND,
-        checkpointer=InMemorySaver(),
-        interrupt_before=["tools"] if stops else None,
-    )
-    agent.invoke(ask(), THREAD)
-    while agent.get_state(THREAD).next:
-        agent.invoke(None, THREAD)
-
-    assert sorted(executed) == [f"send {n}" for n in works]
 
 
 def test_what_the_acts_remember_is_bounded() -> None:
