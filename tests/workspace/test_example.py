@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/06_coding_agent.py"
 def test_the_agent_is_nudged_blocked_rolled_back_and_handed_over(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Without the guard it burns whatever it may; with it the files are as they were."""
+    """Without the guard it burns whatever it may; with it the files come back."""
     runpy.run_path(str(EXAMPLE), run_name="__main__")
 
     out = capsys.readouterr().out
