@@ -8,8 +8,10 @@ from typing import Any
 from langgraph.graph import END, StateGraph
 from langgraph.pregel import Pregel
 
+from loopguard_lg.adapters.children import children, is_guarded
 from loopguard_lg.adapters.graph_nodes import Around
 from loopguard_lg.adapters.graph_own import Way
+from loopguard_lg.adapters.graph_site import GIVE_UP
 
 Builder = StateGraph[Any, Any, Any, Any]
 
@@ -21,6 +23,8 @@ _JOIN = (
 _HANDLER = "an error handler runs as it is: what it spends is not counted"
 _BARE = "guard_graph was not applied"
 _INSIDE = "what happens inside is counted, not guarded: guard that graph by itself"
+_CHILD = "it has no guard: its cost is counted, what it does is one step of the call"
+_HOOK = "a hook of another middleware: what it spends is not counted"
 _UNKNOWN = "its tools are not known: their defaults and roles are not used"
 
 
@@ -28,24 +32,60 @@ def coverage(graph: Any) -> dict[str, Any]:
     """What the guard sees of a graph, as plain data.
 
     Args:
-        graph: A `StateGraph`, or what its `compile()` returned.
+        graph: A `StateGraph`, or what its `compile()`, `create_agent` or
+            `create_deep_agent` returned.
 
     Returns:
         `{"nodes": {name: "model" | "tools" | "node" | "guard" | None},
         "edges": [{"from", "to", "kind", "guarded"}, ...],
-        "tools": [name, ...], "open": [{"what", "why"}, ...]}`. A node that is `None`
-        is not guarded; `to` is `None` where a condition does not say where it leads;
-        `open` lists what is not guarded, or not fully.
+        "tools": [name, ...], "children": [{"in", "agent", "guarded"}, ...],
+        "open": [{"what", "why"}, ...]}`. A node that is `None` is not guarded; `to` is
+        `None` where a condition does not say where it leads; `children` are agents that
+        run inside tools and nodes, as far as those tell; `open` lists what is not
+        guarded, or not fully.
     """
+    graph = getattr(graph, "bound", graph)
     builder: Builder = getattr(graph, "builder", graph)
-    edges = [*_plain(builder), *_conditions(builder), *_joins(builder)]
-    nodes = {name: _role(spec.runnable) for name, spec in builder.nodes.items()}
+    by_middleware = is_guarded(graph) and GIVE_UP not in builder.nodes
+    report = _by_middleware(builder) if by_middleware else _by_graph(builder)
+    inside = children(builder)
+    unguarded = [
+        {"what": f"{child['in']}: {child['agent']}", "why": _CHILD}
+        for child in inside
+        if not child["guarded"]
+    ]
+    return {**report, "children": inside, "open": [*report["open"], *unguarded]}
+
+
+def _by_graph(builder: Builder) -> dict[str, Any]:
+    edges = _edges(builder)
     return {
-        "nodes": nodes,
+        "nodes": {name: _role(spec.runnable) for name, spec in builder.nodes.items()},
         "edges": edges,
         "tools": sorted({name for r in _runnables(builder) for name in _tools(r)}),
         "open": [*_open_nodes(builder), *_open_edges(edges)],
     }
+
+
+def _by_middleware(builder: Builder) -> dict[str, Any]:
+    """An agent with the middleware: its two nodes check budgets, whatever leads in."""
+    own = [name for name in builder.nodes if name in ("model", "tools")]
+    hooks = [name for name in builder.nodes if name not in own]
+    tools = [
+        name
+        for runnable in _runnables(builder)
+        for name in getattr(runnable, "tools_by_name", ())
+    ]
+    return {
+        "nodes": {name: name if name in own else None for name in builder.nodes},
+        "edges": [{**edge, "guarded": edge["to"] in own} for edge in _edges(builder)],
+        "tools": sorted(tools),
+        "open": [{"what": name, "why": _HOOK} for name in hooks],
+    }
+
+
+def _edges(builder: Builder) -> list[dict[str, Any]]:
+    return [*_plain(builder), *_conditions(builder), *_joins(builder)]
 
 
 def _role(runnable: Any) -> str | None:

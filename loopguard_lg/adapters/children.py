@@ -1,0 +1,91 @@
+"""The agents that run inside the tools and nodes of a graph, and which are guarded.
+
+LangGraph does not say what a function runs. The names that a function uses tell: agents
+that it closes over, or finds in its module, are looked for a few steps deep. An agent
+that is made in the call itself, or fetched from elsewhere, is not found.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from types import FunctionType, MethodType
+from typing import Any
+
+from langchain_core.runnables import RunnableBinding
+from langchain_core.tools import BaseTool
+from langgraph.pregel import Pregel
+
+from loopguard_lg.memory import fold
+
+_DEPTH = 6
+"""Steps from a tool or node to an agent: deepagents needs four."""
+
+
+def children(builder: Any) -> list[dict[str, Any]]:
+    """The agents inside a graph, as plain data.
+
+    Args:
+        builder: A `StateGraph`.
+
+    Returns:
+        `[{"in": tool or node, "agent": name, "guarded": bool}]`.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    tools, others = _starts(builder)
+    for place, start in [*tools, *others]:  # a model's node leads to its tools, too
+        for name, agent in _agents(start, place, _DEPTH, set()):
+            about = {"in": place, "agent": name, "guarded": is_guarded(agent)}
+            found.setdefault(id(agent), about)
+    return [*found.values()]
+
+
+def is_guarded(graph: Any) -> bool:
+    """Whether a compiled graph has a guard of its own: a channel with its reducer."""
+    channels = getattr(graph, "channels", None) or {}
+    return any(getattr(c, "operator", None) is fold for c in channels.values())
+
+
+def _starts(builder: Any) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    """The tools of a graph, and its other nodes, each with its name."""
+    tools: list[tuple[str, Any]] = []
+    others: list[tuple[str, Any]] = []
+    for node, spec in builder.nodes.items():
+        by_name = getattr(spec.runnable, "tools_by_name", None)
+        if isinstance(by_name, Mapping):
+            tools += by_name.items()
+        else:
+            others.append((node, spec.runnable))
+    return tools, others
+
+
+def _agents(
+    thing: Any, name: str, depth: int, seen: set[int]
+) -> Iterator[tuple[str, Pregel[Any, Any, Any, Any]]]:
+    """The agents that `thing` leads to, each with the name that it goes by."""
+    if isinstance(thing, Pregel):
+        own = thing.get_name()
+        yield (name if own == "LangGraph" else own), thing
+    elif depth and id(thing) not in seen:
+        seen.add(id(thing))
+        for key, value in _parts(thing):
+            yield from _agents(value, key or name, depth - 1, seen)
+
+
+def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+    """What is next to look at, with a name where it tells more than the last one."""
+    if isinstance(thing, BaseTool):
+        yield from (("", getattr(thing, part, None)) for part in ("func", "coroutine"))
+    elif isinstance(thing, RunnableBinding):
+        yield "", thing.bound
+    elif isinstance(thing, FunctionType | MethodType):
+        used = inspect.getclosurevars(inspect.unwrap(thing))
+        yield from (("", value) for value in used.nonlocals.values())
+        yield from (("", value) for value in used.globals.values())
+    elif isinstance(thing, Mapping):
+        yield from ((str(key), value) for key, value in [*thing.items()])
+    elif isinstance(thing, list | tuple):
+        yield from (("", value) for value in thing)
+    else:
+        inner = ("inner", "func", "afunc")  # of nodes
+        yield from (("", getattr(thing, part, None)) for part in inner)
