@@ -137,7 +137,7 @@ class Site:
         told: list[GuardEvent] = []
         quiet = replace(self.guard, observers=(told.append,))
         plan = quiet.before_model(memory, scene)
-        seen = past.with_host(plan.memory, beside=state.get(BESIDE), route=None)
+        seen = past.with_host(plan.memory, route=None)
         plan = replace(plan, memory=seen)
         return Look(plan=plan, scene=scene, due=self._due(plan), told=told)
 
@@ -171,6 +171,7 @@ class Site:
             remaining=None if limit is None else limit - ahead,
             step=None if step is None else step + ahead,
             beside=unseen(state.get(BESIDE), host.get("beside"), self.word(state)),
+            counted_beside=state.get(BESIDE),
             made=made_by_nodes(state),
             checkpoint=checkpoint_of(config),
             shared=True,

@@ -74,7 +74,8 @@ class Scene:
             where known.
         step: Number of this superstep, where known.
         named_later: The model's name is not known before its first reply.
-        beside: What was spent beside the model's turns since the last look, by scope.
+        beside: What was spent beside the model's turns since it was counted, by scope.
+        counted_beside: What is remembered once it is counted.
         made: Ids of human messages that are no person's words.
         checkpoint: Id of the checkpoint that the superstep began with, where known.
         shared: Other agents reply in the same messages.
@@ -92,6 +93,7 @@ class Scene:
     step: int | None = None
     named_later: bool = False
     beside: Mapping[str, Used] = field(default_factory=dict)
+    counted_beside: Any = None
     made: Collection[str] = ()
     checkpoint: str | None = None
     shared: bool = False

@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
-from loopguard_lg.adapters import answers, asking, exits, past, pricing, tree
+from loopguard_lg.adapters import answers, aside, asking, exits, past, pricing, tree
 from loopguard_lg.adapters.acting import Acts, Ask
 from loopguard_lg.adapters.leave import offers_leave
 from loopguard_lg.adapters.messages import (
@@ -270,6 +270,7 @@ class Guard:
         warned = tuple(due.get("warnings", ()))
         events, noted = past.caught_up(memory, scene, self.agent, self.policy)
         thread = past.thread_of(noted)
+        events, left = aside.told(events, scene.beside)
         for event in events:
             seen, memory = self._feed(memory, event, thread)
             if seen.action != "continue" or not isinstance(event, Compaction):
@@ -291,20 +292,10 @@ class Guard:
         memory = answers.carried_out(chosen, self.policy, before, memory, scene)
         noted["acts"] = self.acts.noted(memory["host"], scene, noted, events)
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
-        return self._charged(verdict, memory, scene)
-
-    def _charged(
-        self, verdict: Verdict, memory: Memory, scene: Scene
-    ) -> tuple[Verdict, Memory]:
-        out = past.refused_by_fleet(memory["host"])
-        if any(scene.beside.values()):
-            used = {
-                scope: budgets.add(amounts, scene.beside.get(scope, {}))
-                for scope, amounts in memory["used"].items()
-            }
-            memory = {**memory, "used": used}
-            out = out or budgets.exceeded(self.policy.budgets, used)
-        return engine.held_to(verdict, out), memory
+        out, memory = aside.charged(self.policy, memory, scene, left)
+        return engine.held_to(
+            verdict, past.refused_by_fleet(memory["host"]) or out
+        ), memory
 
     def _leaving(
         self, memory: Memory, scene: Scene, verdict: Verdict
