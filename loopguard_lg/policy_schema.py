@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cache
 from inspect import getdoc
@@ -123,11 +123,19 @@ class _Names(dict[str, Any]):
 
 def _key(field: Field[Any], hint: Any, about: str) -> Key:
     # A model may be any object in Python, its name in a file.
-    hint = str | None if hint is Any else hint
+    hint = str | None if hint is Any else _plain(hint)
     default = field.default
     if field.default_factory is not MISSING:
         default = field.default_factory()
     return Key(hint, json_type(hint), default, about)
+
+
+def _plain(hint: Any) -> Any:
+    """A hint without the functions in it, if there is anything else."""
+    parts = [p for p in get_args(hint) if get_origin(p) is not Callable]
+    if get_origin(hint) not in (Union, UnionType) or parts == [NoneType]:
+        return hint
+    return Union[tuple(parts)]  # noqa: UP007 - made of what there is
 
 
 def _attribute_texts(kind: type[Any]) -> dict[str, str]:

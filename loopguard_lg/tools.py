@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -31,9 +32,10 @@ class ToolPolicy:
             `status`), else its first words.
         retry: Which outcomes are tried again: `True` for those that may pass by
             themselves, or a tenacity `retry` strategy; an outcome's result is a `Step`.
-        wait: A tenacity `wait` strategy: the pauses between tries, or between polls
-            where the role is `poll`.
-        stop: A tenacity `stop` strategy: when there were enough tries, or polls.
+        wait: The pauses between tries, or between polls where the role is `poll`:
+            seconds, or a tenacity `wait` strategy.
+        stop: When there were enough tries, or polls: how many, or a tenacity `stop`
+            strategy.
         slow: Whether its polls are made at a pace.
     """
 
@@ -46,8 +48,8 @@ class ToolPolicy:
     idempotency_key: str | None = None
     worked: Callable[[Step], bool] | None = None
     retry: Callable[[Any], bool] | bool | None = None
-    wait: Callable[[Any], float] | None = None
-    stop: Callable[[Any], bool] | None = None
+    wait: Callable[[Any], float] | float | None = None
+    stop: Callable[[Any], bool] | int | None = None
     slow: bool = True
 
     def __post_init__(self) -> None:
@@ -92,14 +94,31 @@ def _check_flags(policy: ToolPolicy) -> None:
 
 
 def _check_strategies(policy: ToolPolicy) -> None:
-    for name in ("retry", "wait", "stop"):
+    for name, plain in _STRATEGIES.items():
         value = getattr(policy, name)
-        switch = name == "retry" and isinstance(value, bool)
-        if not (value is None or callable(value) or switch):
+        if not (value is None or callable(value) or plain(value)):
             raise PolicyError(
-                f"ToolPolicy.{name}={value!r}: give a {name} strategy of tenacity"
+                f"ToolPolicy.{name}={value!r}: give {_PLAIN[name]}, or a {name} "
+                "strategy of tenacity"
             )
     if not (policy.worked is None or callable(policy.worked)):
         raise PolicyError(
             f"ToolPolicy.worked={policy.worked!r}: give a function of a Step"
         )
+
+
+def _is_wait(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= value < math.inf
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+_STRATEGIES: Mapping[str, Callable[[Any], bool]] = {
+    "retry": lambda value: isinstance(value, bool),
+    "wait": _is_wait,
+    "stop": _is_count,
+}
+_PLAIN = {"retry": "True or False", "wait": "seconds", "stop": "a number of times"}

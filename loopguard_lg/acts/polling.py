@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tenacity import wait_exponential
+from tenacity import stop_never, wait_exponential
 
 from loopguard_lg.acts.calls import Made
-from loopguard_lg.acts.strategies import asked, state
+from loopguard_lg.acts.strategies import asked, state, stopping, waiting
 
 ENTRIES = 4
 """Polls that are remembered, the newest."""
@@ -57,7 +57,7 @@ def pause(polls: Polls, call: Made) -> float:
     made, waited = _entries(polls).get(call.digest, (0, 0))
     if call.role != "poll" or not made or not call.policy.slow:
         return 0.0
-    wait = call.policy.wait or GENTLE
+    wait = waiting(call.policy.wait, GENTLE)
     now = state(int(made), waited, idle=waited)
     return max(0.0, float(asked(wait, now, 0.0)))
 
@@ -65,7 +65,7 @@ def pause(polls: Polls, call: Made) -> float:
 def is_over(polls: Polls, call: Made) -> bool:
     """Whether its policy says that there were enough polls."""
     made, waited = _entries(polls).get(call.digest, (0, 0))
-    stop = call.policy.stop if call.policy.slow else None
-    if call.role != "poll" or not made or stop is None:
+    if call.role != "poll" or not made or not call.policy.slow:
         return False
+    stop = stopping(call.policy.stop, stop_never)
     return bool(asked(stop, state(int(made), waited, idle=waited), False))

@@ -9,7 +9,7 @@ from tenacity import RetryCallState, stop_after_attempt, wait_exponential
 
 from loopguard_lg.acts.advisors import result_of
 from loopguard_lg.acts.calls import Made
-from loopguard_lg.acts.strategies import asked, state
+from loopguard_lg.acts.strategies import asked, state, stopping, waiting
 from loopguard_lg.steps import Step
 
 STOP = stop_after_attempt(3)
@@ -61,7 +61,8 @@ def pause(
     if not asked(again, now, False):
         return None
     polls = call.role == "poll"  # there, wait and stop are about the polls
-    wait, stop = (WAIT, STOP) if polls else (policy.wait or WAIT, policy.stop or STOP)
+    wait = waiting(None if polls else policy.wait, WAIT)
+    stop = stopping(None if polls else policy.stop, STOP)
     now.upcoming_sleep = pause = max(0.0, float(asked(wait, now, 0.0)))
     out = left is not None and pause >= left
     return None if out or asked(stop, now, True) else pause

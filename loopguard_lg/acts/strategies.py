@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from tenacity import Future, RetryCallState, Retrying
+from tenacity import (
+    Future,
+    RetryCallState,
+    Retrying,
+    stop_after_attempt,
+    wait_fixed,
+)
 
 T = TypeVar("T")
+Strategy: TypeAlias = Callable[[Any], Any] | T | None
+"""A strategy of tenacity's, or what stands for a usual one."""
 
 
 def state(
@@ -44,6 +52,20 @@ def state(
         outcome.set_exception(error)
     made.outcome = outcome
     return made
+
+
+def waiting(wait: Strategy[float], other: Callable[..., float]) -> Callable[..., float]:
+    """The `wait` of a policy as a strategy: a number is seconds, `None` is `other`."""
+    if wait is None:
+        return other
+    return wait if callable(wait) else wait_fixed(wait)
+
+
+def stopping(stop: Strategy[int], other: Callable[..., bool]) -> Callable[..., bool]:
+    """The `stop` of a policy as a strategy: a number is tries, `None` is `other`."""
+    if stop is None:
+        return other
+    return stop if callable(stop) else stop_after_attempt(stop)
 
 
 _NOBODY = Retrying()

@@ -161,8 +161,19 @@ def test_a_pause_that_would_pass_the_budget_is_not_begun() -> None:
 
 def test_a_strategy_of_another_shape_is_refused() -> None:
     """A wrong setting says which, and what to give."""
-    with pytest.raises(PolicyError, match="wait=3: give a wait strategy of tenacity"):
-        ToolPolicy(wait=3)  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="wait='3': give seconds, or a wait strategy"):
+        ToolPolicy(wait="3")  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="stop=0: give a number of times, or a stop"):
+        ToolPolicy(stop=0)
+
+
+def test_numbers_stand_for_the_usual_strategies(way: Way) -> None:
+    """Seconds between polls, and how many there may be: a file can say so."""
+    model = ScriptedModel(replies=[POLL, POLL, POLL, "end"])
+    state = way(agent(model, declared(wait=7, stop=2)), ask(), THREAD)
+
+    assert slept == [7]
+    assert "was polled 2 times" in results(state["messages"])[-1].text
 
 
 makes = st.builds(

@@ -282,13 +282,21 @@ POLICIES = st.builds(
     budget=BUDGETS,
     tools=st.dictionaries(
         st.sampled_from(["search", "check-ci"]),
-        st.builds(ToolPolicy, volatile=st.lists(TEXT, max_size=2).map(tuple)),
+        st.builds(
+            ToolPolicy,
+            volatile=st.lists(TEXT, max_size=2).map(tuple),
+            retry=st.none() | st.booleans(),
+            wait=st.none() | st.floats(0, 99),
+            stop=st.none() | st.integers(1, 99),
+            slow=st.booleans(),
+        ),
     ),
     prices=st.dictionaries(
         st.sampled_from(["gpt", "my-model"]),
         st.builds(Price, input=st.floats(0, 99), output=st.floats(0, 99)),
     ),
     observe_only=st.booleans(),
+    acts_off=st.lists(st.sampled_from(["poll", "cache", "decoding"]), unique=True),
 )
 
 
