@@ -50,6 +50,8 @@ class Policy:
         advisors: Functions that say what to do after a result that says too little
             (`acts.advisors`); `None` for the built-in ones, `()` for none.
         acts_off: Acts that are switched off, whatever is said of single tools.
+        calibrated_for: The model that the budgets were calibrated for, if any; a run of
+            another one is warned about once.
     """
 
     detectors: Sequence[Detector] = DEFAULTS
@@ -65,6 +67,7 @@ class Policy:
     leave_tools: Sequence[Literal["give_up", "ask_user"]] = ("give_up",)
     advisors: Sequence[Callable[..., str | None]] | None = None
     acts_off: Sequence[Act] = ()
+    calibrated_for: str = ""
 
     def __post_init__(self) -> None:
         names = ["detectors", "progress", "leave_tools", "budget", "acts_off"]

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from loopguard_lg.adapters.messages import estimated, tokens_of
 from loopguard_lg.budgets import Budget
 from loopguard_lg.errors import PolicyError
+from loopguard_lg.hooks import logger
 from loopguard_lg.policy import Policy
 from loopguard_lg.telemetry import prices
 
@@ -40,6 +41,29 @@ def check(
                 f"the model {name!r}. Give one in Policy(prices={{...}}), or set "
                 "unknown_price='ignore' to count such calls as free"
             )
+
+
+def at_start(policy: Policy, model: str | None, stronger: Iterable[str | None]) -> None:
+    """What is looked at when a run starts: prices, and whose runs budgets are from.
+
+    Raises:
+        PolicyError: As `check` does.
+    """
+    check(policy, (model, *stronger))
+    _warn_of_other(policy, model)
+
+
+def _warn_of_other(policy: Policy, model: str | None) -> None:
+    """Say that budgets want a new baseline where they are from another model's runs.
+
+    A dated name is the same model as the one without the date.
+    """
+    known = policy.calibrated_for.rpartition(":")[2]
+    if known and model and not (model.startswith(known) or known.startswith(model)):
+        logger.warning(
+            "loopguard: the budgets are calibrated for %s, this run is of %s: "
+            "make a new baseline with `loopguard calibrate`", known, model,
+        )  # fmt: skip
 
 
 def measured(

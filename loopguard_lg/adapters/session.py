@@ -215,7 +215,7 @@ class Guard:
         """Refuse at the start of a thread; what is met later is counted as free."""
         if scene.named_later or self.policy.observe_only or past.is_priced(memory):
             return
-        pricing.check(self.policy, (scene.model, *self.stronger))
+        pricing.at_start(self.policy, scene.model, self.stronger)
 
     def measured(
         self, reply: AIMessage, scene: Scene, seconds: float

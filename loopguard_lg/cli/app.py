@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from loopguard_lg.cli.calibrate import calibrate
 from loopguard_lg.cli.check import check
 from loopguard_lg.cli.common import complain
 from loopguard_lg.cli.compare import compare
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, check, report, compare, score):
+for command in (demo, check, report, calibrate, compare, score):
     app.command()(command)
 app.add_typer(policy, name="policy")
 

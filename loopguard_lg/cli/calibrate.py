@@ -1,0 +1,113 @@
+"""`loopguard calibrate`."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from loopguard_lg.cli.common import (
+    AsJson,
+    InputError,
+    Jobs,
+    Paths,
+    Replayed,
+    complain,
+    extra,
+    load_policy,
+    open_lines,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from loopguard_lg.analysis.facts import RunFacts
+    from loopguard_lg.analysis.score import Label, Labels
+    from loopguard_lg.policy import Policy
+    from loopguard_lg.traces.model import Trajectory
+
+    Kept: TypeAlias = tuple[RunFacts, tuple[Trajectory, Label] | None]
+
+
+def calibrate(
+    paths: Paths,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write the policy here.  [default: -]"
+        ),
+    ] = None,
+    max_false_stop: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-6,
+            max=0.5,
+            metavar="P",
+            help="Guarantee: share of good runs stopped.",
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Labels: choose detectors' thresholds, too."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only runs of this model.")
+    ] = None,
+    as_json: AsJson = False,
+    jobs: Jobs = None,
+) -> int:
+    """Make a policy file with budgets from what successful runs have used.
+
+    A cap is the 99th percentile, or with --max-false-stop a line with a guarantee.
+    Exit status: 0, or 2 when something can't be read or no run has succeeded.
+
+    Example: loopguard calibrate runs.jsonl --out loopguard.toml
+    """
+    with extra("analysis"):
+        from loopguard_lg.analysis import calibrate as calibrating, score
+        from loopguard_lg.analysis.calibrate_text import policy_file
+        from loopguard_lg.analysis.replay import map_runs
+        from loopguard_lg.analysis.thresholds import choose
+
+    known = score.read_labels(labels) if labels else {}
+    policy = load_policy(None)
+    seen = map_runs(partial(_kept, policy, known), open_lines(paths), jobs or _cores())
+    runs = Replayed(seen)
+    kept = [*runs]
+    facts = calibrating.of_model((found for found, _ in kept), model)
+    found = calibrating.calibrate(facts, max_false_stop)
+    if not found.runs:
+        raise InputError(f"no run{f' of {model}' if model else ''} has `success: true`")
+    chosen = choose(policy, [pair for _, pair in kept if pair is not None])
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    if as_json:
+        more = {"date": date, "thresholds": [choice.as_dict() for choice in chosen]}
+        print_json(found.as_dict() | more)
+    else:
+        _write(policy_file(found, chosen, date), out)
+    for warning in found.warnings:
+        complain(warning)
+    return runs.status(False)
+
+
+def _kept(policy: Policy, labels: Labels, run: Trajectory) -> Kept:
+    """The facts of a run, and the run itself where it has a label."""
+    from loopguard_lg.analysis.facts import facts
+
+    label = labels.get(run.id)
+    return facts(policy, run), None if label is None else (run, label)
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
+def _write(text: str, out: str | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    Path(out).write_text(text, encoding="utf-8")
+    complain(f"wrote {out}")
