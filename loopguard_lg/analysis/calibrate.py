@@ -189,7 +189,9 @@ def _above(limit: str, line: float) -> float:
         return math.floor(line) + 1
     digits = 3 - math.ceil(math.log10(line)) if line > 0 else 0
     step = 10.0**-digits
-    return round((math.floor(line / step) + 1) * step, max(digits, 0))
+    above = math.floor(line / step) + 1
+    cap = round(above * step, max(digits, 0))
+    return cap if cap > line else round((above + 1) * step, max(digits, 0))
 
 
 def _kinds(
