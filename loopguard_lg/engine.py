@@ -98,7 +98,7 @@ def _seen(
 ) -> History:
     past = _remembered(memory, faults)
     try:
-        history = past.push(event, policy.tools)
+        history = past.push(event, policy.tools, policy.test_files)
     except Exception as error:  # a fault in a part must not end the run
         faults.append(_fault("history", error))
         return past._replace(i=past.i + 1, progress=False)

@@ -8,7 +8,7 @@ however long the run is, and nothing of it is text. `History.push` is pure.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from loopguard_lg.digests import short, size
@@ -16,6 +16,7 @@ from loopguard_lg.editlog import Log
 from loopguard_lg.progress import LITTLE, MUCH
 from loopguard_lg.reading import read_turn
 from loopguard_lg.steps import Compaction, Event, Human, Turn, clip
+from loopguard_lg.testfiles import asks_for_tests
 from loopguard_lg.tools import ToolPolicy
 from loopguard_lg.weighing import Scale
 from loopguard_lg.window import (
@@ -104,12 +105,21 @@ class History(NamedTuple):
         }
 
     def push(
-        self, event: Event, tools: Mapping[str, ToolPolicy] | None = None
+        self,
+        event: Event,
+        tools: Mapping[str, ToolPolicy] | None = None,
+        tests: Sequence[str] = (),
     ) -> History:
-        """The history after an event; `self` stays as it is."""
+        """The history after an event; `self` stays as it is.
+
+        Args:
+            event: What happened.
+            tools: What the policy says of tools.
+            tests: Globs of files that hold tests, beside those known by convention.
+        """
         i = self.i + 1 if event.i is None else event.i
         if isinstance(event, Turn):
-            return _push_turn(self, event, i, tools or {})
+            return _push_turn(self, event, i, tools or {}, tests)
         kind, text = _other(event)
         row = [i, kind, 0, 0, _said(text), MUCH if kind != COMPACTION else LITTLE]
         return History(
@@ -117,7 +127,7 @@ class History(NamedTuple):
             rows=self.rows,
             turns=grow_turns(self.turns, row),
             seen=self.seen,
-            known=_compacted(self.known, event),
+            known=_told(self.known, event),
             progress=kind in (HUMAN, REPORT),
             agent=self.agent,
         )
@@ -179,8 +189,10 @@ class History(NamedTuple):
         )
 
 
-def _compacted(known: Known, event: Event) -> Known:
+def _told(known: Known, event: Event) -> Known:
     """The last known values after an event that is no turn."""
+    if isinstance(event, Human):
+        return known._replace(asked=int(asks_for_tests(event.text)))
     if not isinstance(event, Compaction):
         return known
     return known._replace(context=event.tokens or 0, output=0, added=0)
@@ -200,13 +212,17 @@ def _said(text: str) -> int:
 
 
 def _push_turn(
-    past: History, turn: Turn, i: int, tools: Mapping[str, ToolPolicy]
+    past: History,
+    turn: Turn,
+    i: int,
+    tools: Mapping[str, ToolPolicy],
+    tests: Sequence[str],
 ) -> History:
     """The history after a model reply."""
     t = turn.t or past.known.t
     gap = t - past.known.t
     scale = Scale(past)
-    now = read_turn(past, turn, gap, scale, tools)
+    now = read_turn(past, turn, gap, scale, tools, tests)
     agent = key_of(turn.agent) & 0xFFFF
     said = _said(turn.text)
     if now:
@@ -262,6 +278,7 @@ def _note_turn(known: Known, turn: Turn, t: float, gap: float, scale: Scale) -> 
         scale.checks,
         known.edits,
         known.lines,
+        known.asked,
     )
 
 

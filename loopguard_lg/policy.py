@@ -193,6 +193,11 @@ class Policy:
         return any(needs & {n for n, _ in budget.limits} for budget in self.budgets)
 
     @cached_property
+    def test_files(self) -> tuple[str, ...]:
+        """Globs of files that hold tests, beside those known by convention."""
+        return tuple(g for d in self.detectors for g in getattr(d, "files", ()))
+
+    @cached_property
     def shadowed(self) -> frozenset[str]:
         """Kinds of the detectors that only watch."""
         return frozenset(d.kind for d in self.detectors if d.shadow)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ def read_turn(
     gap: float,
     scale: Scale,
     tools: Mapping[str, ToolPolicy],
+    tests: Sequence[str],
 ) -> tuple[Seen, ...]:
     """The distinct calls of a turn, in order.
 
@@ -45,6 +46,7 @@ def read_turn(
         gap: Seconds between it and the turn before, where known.
         scale: What its calls are weighed on.
         tools: What the policy says of tools.
+        tests: Globs of files that hold tests, beside those known by convention.
     """
     found: dict[tuple[int, int], Seen] = {}
     for step in turn.steps:
@@ -52,7 +54,7 @@ def read_turn(
         call = _read(step, policy, past.rows.near)
         gain = scale.call(call)
         waited = Mark.WAITED if _waited(call, policy, gap, past) else 0
-        seen = _weighed(call, gain, waited, policy)
+        seen = _weighed(call, gain, waited, policy, tests)
         if seen.changed and seen.path and seen.role == "write" and turn.t is not None:
             edit = edit_of(step, seen.path)
             scale.edits += (edit,) if edit else ()
@@ -60,7 +62,9 @@ def read_turn(
     return tuple(found.values())
 
 
-def _weighed(call: Call, gain: int, waited: int, policy: ToolPolicy) -> Seen:
+def _weighed(
+    call: Call, gain: int, waited: int, policy: ToolPolicy, tests: Sequence[str]
+) -> Seen:
     """A call as the detectors see it."""
     step, use, outcome = call.step, call.use, call.outcome
     changed = _changed(step, use, outcome)
@@ -76,7 +80,7 @@ def _weighed(call: Call, gain: int, waited: int, policy: ToolPolicy) -> Seen:
         call.shape,
         key_of(step.tool),
         gain,
-        _marks(call, changed, gain) | waited,
+        _marks(call, changed, gain, tests) | waited,
         step.tool,
         use.role,
         use.path,
@@ -151,7 +155,7 @@ def _changed(step: Step, use: Use, outcome: Outcome) -> bool | None:
     return None if use.role == "other" else False
 
 
-def _marks(call: Call, changed: bool | None, gain: int) -> int:
+def _marks(call: Call, changed: bool | None, gain: int, tests: Sequence[str]) -> int:
     """The bits of a call."""
     use, outcome, step = call.use, call.outcome, call.step
     bits: int = sum(compress(_ENDINGS, outcome[_FLAGS:]))
@@ -167,7 +171,7 @@ def _marks(call: Call, changed: bool | None, gain: int) -> int:
         return bits if gain == MUCH else bits | Mark.DRIFT * _drifts(call)
     if use.role == "other":
         return bits | Mark.RED * (use.silent and outcome.failed)
-    return bits | _test_marks(step, use)
+    return bits | _test_marks(step, use, tests)
 
 
 _FLAGS = Outcome._fields.index("failed")
@@ -181,8 +185,9 @@ def _drifts(call: Call) -> bool:
     return line_range(call.step.args) is not None
 
 
-def _test_marks(step: Step, use: Use) -> int:
+def _test_marks(step: Step, use: Use, tests: Sequence[str]) -> int:
     """The bits of a call that edits or runs tests."""
     if use.role not in ("write", "check"):
         return 0
-    return Mark.TESTS * is_test(use.path) | Mark.WEAKENS * weakens(step, use)
+    test = is_test(use.path, tests)
+    return Mark.TESTS * test | Mark.WEAKENS * weakens(step, use, tests)

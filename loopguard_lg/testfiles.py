@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from loopguard_lg.commands import Use
 from loopguard_lg.steps import Step, clip
+from loopguard_lg.weakening import SKIP, softer
 
 _TEST_PATH = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__|testing)/|(?:^|/)test_[^/]*$|[._-](?:test|spec)s?"
     r"\.\w+$|_test\.\w+$|(?:^|/)conftest\.py$|Tests?\.(?:java|kt|cs|php|swift|scala)$"
-)
-_SKIP = re.compile(
-    r"@(?:pytest\.mark\.|unittest\.)?(?:skip|xfail|expectedfailure|ignore|disabled)"
-    r"|pytest\.(?:skip|xfail)\(|\b(?:it|test|describe)\.(?:skip|todo)\b|\bx(?:it|describe|test)\("
-    r"|\bt\.skip(?:now)?\(|#\[ignore\]|\.only\(|return +# *skip|self\.skiptest",
-    re.IGNORECASE,
-)
-_ASSERTS = re.compile(
-    r"\bassert\w*|\bexpect\(|\.should\b|\brequire\.|\bt\.(?:error|fatal)|raises\(",
-    re.IGNORECASE,
-)
-_HOLLOW = re.compile(
-    r"assert\w*[ (]+(?:true|1|not false)\b|is not none|isnotnone|assertisnotnone"
-    r"|or true\b|expect\((?:true|1)\)|tobedefined\(|tobetruthy\(",
-    re.IGNORECASE,
 )
 _DODGES = re.compile(
     r"--deselect|-k ['\"]?not |--ignore[= ]|\|\| *true\b|--passwithnotests|-dskiptests"
@@ -38,41 +26,80 @@ NEW = ("new", "new_string", "new_str", "replace", "new_text", "newText", "replac
 """Arguments with the text that it puts in."""
 
 
-def is_test(path: str) -> bool:
-    """Does a path look like one of a test?"""
-    return _TEST_PATH.search(path) is not None
+_CONFIG = re.compile(
+    r"(?:^|/)(?:pyproject\.toml|setup\.cfg|tox\.ini|pytest\.ini|\.coveragerc"
+    r"|package\.json|(?:jest|vitest|karma|playwright)\.config\.\w+)$"
+)
+_LEAST = re.compile(r"(?:fail[_-]under|branches|functions|statements)\D{1,4}(\d+)")
+
+_ASKED = re.compile(
+    r"(?:\b(?:write|add|create|extend|improve|update|change|adapt|rewrite|correct|adjust"
+    r"|modify|edit|migrate|rename|refactor|delete|remove|convert|port|regenerate)\w*"
+    r"(?:[^\w.!?\n]+(?!so\b|until\b|and\b|then\b|to\b|that\b|for\b|with\b|in\b|code\b|make\b"
+    r"|failing\b)\w+){0,4}?[^\w.!?\n]+"
+    r"(?:tests?|specs?|assertions?|expectations?|snapshots?|test_\w+)\b"
+    r"|\btests? (?:is|are|seems?|looks?) (?:wrong|outdated|stale|flaky|out of date))",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"(?:\bnot|n't|\bnever|\bwithout|\bavoid)\W+(?:\w+\W+){0,2}$", re.IGNORECASE
+)
 
 
-def weakens(step: Step, use: Use) -> bool:
-    """Does this call take teeth out of the tests?"""
+def is_test(path: str, more: Sequence[str] = ()) -> bool:
+    """Does a path look like one of a test, by convention or by one of `more` globs?"""
+    if _TEST_PATH.search(path):
+        return True
+    return any(fnmatchcase(path, glob) for glob in more)
+
+
+def asks_for_tests(text: str) -> bool:
+    """Did a person ask for the tests themselves to be written or changed?"""
+    return any(
+        not _DENIED.search(text[max(0, found.start() - 30) : found.start()])
+        for found in _ASKED.finditer(clip(text))
+    )
+
+
+def weakens(step: Step, use: Use, more: Sequence[str] = ()) -> bool:
+    """Does this call take teeth out of the tests?
+
+    Args:
+        step: The call.
+        use: What it is for.
+        more: Globs of files that hold tests, beside those known by convention.
+    """
+    test = is_test(use.path, more)
     command = step.args.get("command")
     if isinstance(command, str):
-        return _command_weakens(command[:2_000], use)
-    if use.role != "write" or not is_test(use.path):
+        return _command_weakens(command[:2_000], use, test=test)
+    if use.role != "write" or not (test or _CONFIG.search(use.path)):
         return False
     if step.tool.lower().startswith(("delete", "remove", "rm")):
         return True
     new = argument(step.args, NEW)
     old = argument(step.args, OLD)
-    return new is not None and old is not None and _softer(clip(old), clip(new))
+    if new is None or old is None:
+        return False
+    old, new = clip(old), clip(new)
+    if not test:
+        return _laxer(old, new)
+    return softer(old, new, python=use.path.endswith(".py"))
 
 
-def _command_weakens(command: str, use: Use) -> bool:
+def _laxer(old: str, new: str) -> bool:
+    """Does the configuration of a runner leave tests out, or ask for less coverage?"""
+    least = [min(map(int, _LEAST.findall(text)), default=0) for text in (old, new)]
+    return least[1] < least[0] or len(_DODGES.findall(new)) > len(_DODGES.findall(old))
+
+
+def _command_weakens(command: str, use: Use, *, test: bool) -> bool:
     """The same for a shell command."""
     if use.role == "check" or "rm " in command:
         return _DODGES.search(command) is not None
-    if use.role != "write" or not is_test(use.path):
+    if use.role != "write" or not test:
         return False
-    return bool(_SKIP.search(command)) or "s/assert" in command
-
-
-def _softer(old: str, new: str) -> bool:
-    """Is the text after an edit skipped, or does it assert less than before?"""
-    if len(_SKIP.findall(new)) > len(_SKIP.findall(old)):
-        return True
-    before, after = len(_ASSERTS.findall(old)), len(_ASSERTS.findall(new))
-    hollow = len(_HOLLOW.findall(new)) > len(_HOLLOW.findall(old))
-    return before > 0 and (after < before or hollow)
+    return bool(SKIP.search(command)) or "s/assert" in command
 
 
 def argument(args: Any, names: tuple[str, ...]) -> str | None:

@@ -195,6 +195,7 @@ class Known(NamedTuple):
         checks: Pairs of a check's digest and the fewest failures it counted, flat.
         edits: The newest edits, flat (see `editlog`).
         lines: Tags of the lines that edits have put in place lately.
+        asked: 1 where the newest word of a person's asks for tests to be changed.
     """
 
     t: float = 0.0
@@ -207,6 +208,7 @@ class Known(NamedTuple):
     checks: list[int] = []
     edits: list[int] = []
     lines: list[int] = []
+    asked: int = 0
 
 
 def grow_turns(turns: Turns, row: list[int]) -> Turns:

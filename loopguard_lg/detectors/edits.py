@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from loopguard_lg.detectors.base import (
     edited_between,
@@ -16,6 +16,7 @@ from loopguard_lg.detectors.base import (
     turns_of,
     watched,
 )
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History, Mark, Seen
 from loopguard_lg.progress import MUCH
@@ -123,17 +124,28 @@ def _moves(marks: int, gain: int, seen: Seen) -> bool:
 class Tampering:
     """After a failing check: a test made weaker, or only tests edited and then green.
 
+    Edits to tests alone are none of it where a person has asked for them.
+
     Attributes:
         times: So many weakened tests make a finding.
+        files: Globs of files that hold tests, beside those known by convention.
         shadow: Only tell.
     """
 
     kind: ClassVar[str] = "tampering"
     times: int = 1
+    files: tuple[str, ...] = ()
     shadow: bool = False
 
     def __post_init__(self) -> None:
         require(self, times=1)
+        globs: Any = self.files
+        if isinstance(globs, str) or not all(isinstance(glob, str) for glob in globs):
+            raise PolicyError(
+                f"Tampering(files={globs!r}): files must be a list of globs, like "
+                "['checks/*.py']"
+            )
+        object.__setattr__(self, "files", tuple(globs))
 
     def observe(self, history: History) -> Finding | None:
         """The weakening of tests to which the newest turn adds something."""
@@ -167,6 +179,8 @@ class Tampering:
 
     def _greened(self, history: History, seen: Seen) -> Finding | None:
         """A pass after edits to tests alone."""
+        if history.known.asked:
+            return None
         marks = history.rows.marks
         red = _last_red(history)
         after = history.since(red + 1) if red >= 0 else range(0)

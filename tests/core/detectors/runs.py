@@ -57,11 +57,12 @@ def verdicts(
     events: Iterable[Event],
     detectors: Sequence[Detector] = DEFAULTS,
     tools: Mapping[str, ToolPolicy] | None = None,
+    tests: Sequence[str] = (),
 ) -> list[Finding | None]:
     """The finding after each event."""
     history, found = History(), []
     for event in events:
-        history = history.push(event, tools or {})
+        history = history.push(event, tools or {}, tests)
         seen = [f for d in detectors if (f := d.observe(history))]
         found.append(arbiter(seen, history))
     return found
