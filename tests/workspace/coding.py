@@ -57,6 +57,8 @@ def tools(root: Path) -> list[BaseTool]:
     @tool
     def edit_file(path: str, old: str, new: str) -> str:
         """Replace a text in a file."""
+        if not (root / path).exists():
+            return f"error: no such file: {path}"
         text = (root / path).read_text()
         if old not in text:
             return f"error: {old!r} not found in {path}"
