@@ -93,10 +93,11 @@ def guard_graph(
         PolicyError: The graph can't be guarded; says why and what would help. At the
             second model call, if a budget in dollars can't be kept.
     """
-    names = (tools,) if isinstance(tools, str) else tuple(tools)
+    names = _listed(tools)
     _check(builder, model, names)
     policy = Policy.checked(policy)
     _check_rungs(policy)
+    _check_restored(builder, policy, messages_key)
     known = {t.name: t for name in names for t in _tools_of(builder, name)}
     guard = Guard(
         policy=policy,
@@ -120,6 +121,20 @@ def guard_graph(
     graph.nodes(stronger)
     graph.edges()
     return graph.new
+
+
+def _check_restored(builder: Builder, policy: Policy, key: str) -> None:
+    """Refuse to put back what the state has not."""
+    known = [name for name in builder.channels if name != key]
+    for rung in policy.ladder.rungs:
+        for name in getattr(rung, "restore", ()):
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise PolicyError(
+                    f"Escalate.restore={name!r} is no key of the state that can be put "
+                    f"back ({', '.join(known)}).{hint}"
+                )
 
 
 def _check_rungs(policy: Policy) -> None:
@@ -334,8 +349,19 @@ def _is_taken(builder: Builder, name: str) -> bool:
     return name in builder.nodes or name in builder.channels
 
 
+def _listed(tools: Any) -> tuple[str, ...]:
+    """The names of tool nodes, given as one or several."""
+    if isinstance(tools, str):
+        return (tools,)
+    if not isinstance(tools, Sequence):
+        raise PolicyError(
+            f"tools={tools!r}: give the name of a node, or a list of names"
+        )
+    return tuple(tools)
+
+
 def _check_node(builder: Builder, where: str, name: str) -> None:
-    if name in builder.nodes:
+    if isinstance(name, str) and name in builder.nodes:
         return
     near = get_close_matches(str(name), builder.nodes, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""

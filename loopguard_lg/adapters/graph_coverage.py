@@ -9,7 +9,7 @@ from langgraph.graph import END, StateGraph
 from langgraph.pregel import Pregel
 
 from loopguard_lg.adapters.children import children, is_guarded
-from loopguard_lg.adapters.graph_nodes import Around
+from loopguard_lg.adapters.graph_nodes import Around, ModelNode
 from loopguard_lg.adapters.graph_own import Way
 from loopguard_lg.adapters.graph_site import GIVE_UP
 
@@ -25,6 +25,10 @@ _BARE = "guard_graph was not applied"
 _INSIDE = "what happens inside is counted, not guarded: guard that graph by itself"
 _CHILD = "it has no guard: its cost is counted, what it does is one step of the call"
 _HOOK = "a hook of another middleware: what it spends is not counted"
+_UNTOLD = (
+    "it does not read the messages: it can't be told anything, nor go back, but it is "
+    "stopped"
+)
 _UNKNOWN = "its tools are not known: their defaults and roles are not used"
 
 
@@ -149,6 +153,9 @@ def _why_open(spec: Any) -> str | None:
         return _BARE
     if isinstance(runnable.inner, Pregel):
         return _INSIDE
+    node = getattr(runnable.work, "__self__", None)
+    if isinstance(node, ModelNode) and node.site.key not in node.shape.keys:
+        return _UNTOLD
     unknown = runnable.role == "tools" and not _tools(runnable)
     return _UNKNOWN if unknown else None
 

@@ -139,7 +139,7 @@ def reducer(
     """How the messages channel takes an update.
 
     Raises:
-        PolicyError: There is no such channel.
+        PolicyError: There is no such channel, or it has no reducer.
     """
     channel = builder.channels.get(key)
     if channel is None:
@@ -155,7 +155,11 @@ def reducer(
     batch: Callable[[Any, Any], Any] | None = getattr(channel, "reducer", None)
     if batch is not None:
         return lambda old, new: batch(old, [new])
-    return lambda old, new: new
+    raise PolicyError(
+        f"messages_key={key!r}: it has no reducer, so what a node writes replaces the "
+        "conversation, and so would the guard's results: declare it as "
+        f"`{key}: Annotated[list, add_messages]`"
+    )
 
 
 def opened(given: Any) -> tuple[State, Any]:
