@@ -36,7 +36,8 @@ _FAILED = re.compile(
 _TRACE = b"\ntraceback (most recent call last)"
 _TRANSIENT = re.compile(
     rb"\b(?:429|502|503|504|529)\b|rate.?limit|too many requests|overloaded|temporar"
-    rb"|timed? ?out|connection (?:reset|refused|aborted|error)|service unavailable"
+    rb"|(?:http|status|code|error)[ :=/]{1,2}5\d\d\b|internal server error|bad gateway"
+    rb"|timed? ?out|connection ?(?:reset|refused|aborted|error)|service unavailable"
     rb"|try again (?:later|in)|econnreset|etimedout"
 )
 _PENDING = re.compile(

@@ -59,19 +59,20 @@ def due(ladder: Ladder, state: State) -> Decoding:
         ladder: The rungs with their options.
         state: Where the ladder stands.
     """
-    on = ladder.at(state.get("by", 0))
+    by = state.get("by", 0)
+    on = ladder.at(by)
     if not isinstance(on, Another):
         return PLAIN
-    since = state["since"]
+    since = state.get("since", 0)
     holds = since == 0
     if isinstance(on, Escalate):
-        holds = state["rung"] == state["by"] and state["left"] > 0
+        holds = state.get("rung") == by and state.get("left", 0) > 0
     return Decoding(
         temperature=on.temperature if holds else None,
         samples=on.samples if holds else 1,
         verifier=on.verifier,
         reads=since < on.reading_only,
-        hidden=state["tool"] if on.hide_tool and since == 0 else "",
+        hidden=state.get("tool", "") if on.hide_tool and since == 0 else "",
         lifts=on.lift_tool_choice or not holds,
     )
 

@@ -21,17 +21,18 @@ WAIT = wait_exponential(max=10)
 _EFFECTS = ("write", "handoff")
 
 
-def is_retried(call: Made) -> bool:
+def is_retried(call: Made, *, idempotent: bool = False) -> bool:
     """Whether a call may be tried again at all.
 
-    One that has effects only where the policy names its role, or it takes an
-    idempotency key: that a shell command may be retried must not retry a deployment.
+    One that has effects only where the policy names its role, it takes an idempotency
+    key, or its tool says that to call it twice is to call it once: that a shell command
+    may be retried must not retry a deployment.
     """
     policy = call.policy
     if policy.retry in (None, False):
         return False
     declared = policy.role == call.role or policy.idempotency_key is not None
-    return declared or call.role not in _EFFECTS
+    return declared or idempotent or call.role not in _EFFECTS
 
 
 def pause(

@@ -25,6 +25,7 @@ from loopguard_lg.acts import (
 from loopguard_lg.adapters import remembered
 from loopguard_lg.adapters.driving import CutOffError, Do, Run, Work
 from loopguard_lg.adapters.messages import (
+    is_idempotent,
     mark_of,
     newest_reply,
     refused,
@@ -227,7 +228,7 @@ class Acts:
             return False
         plan = self._plan(ask, ask.call)
         pause = polling.pause(ask.acts.get("polls", []), plan)
-        return pause > 0 or retries.is_retried(plan)
+        return pause > 0 or _is_retried(ask, plan)
 
     def executed(
         self,
@@ -259,7 +260,7 @@ class Acts:
             left = None if ask.left is None else max(0.0, ask.left - passed())
             out, error = yield from _tried(run(left))
             again = None
-            if retries.is_retried(plan):
+            if _is_retried(ask, plan):
                 again = retries.pause(
                     plan,
                     attempt,
@@ -322,6 +323,11 @@ class Acts:
         said = any(isinstance(event, Human) for event in events)
         new = "word" in fresh
         return state.after(known, batch, new_word=new, answered=said, lost=lost)
+
+
+def _is_retried(ask: Ask, plan: calls.Made) -> bool:
+    idempotent = is_idempotent(ask.tools.get(ask.call["name"]))
+    return retries.is_retried(plan, idempotent=idempotent)
 
 
 def _tried(run: Run) -> Work[tuple[Any, Exception | None]]:

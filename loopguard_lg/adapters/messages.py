@@ -344,6 +344,15 @@ def _defaults(schema: type) -> dict[str, Any]:
     }
 
 
+def is_idempotent(tool: Any) -> bool:
+    """Whether a tool says that a call made twice has the effect of one.
+
+    Source: `idempotentHint` in the `ToolAnnotations` of the Model Context Protocol.
+    """
+    hints = tool.metadata or {} if isinstance(tool, BaseTool) else {}
+    return hints.get("idempotentHint") is True
+
+
 _ROLES = frozenset(get_args(Role))
 
 

@@ -124,13 +124,6 @@ def test_the_users_own_strategy_decides(way: Way) -> None:
     assert step.attempts == 2
 
 
-WRITES: list[tuple[dict[str, Any], int]] = [
-    ({}, 1),
-    ({"role": "write"}, 2),
-    ({"idempotency_key": "key"}, 2),
-]
-
-
 def test_a_write_is_tried_again_only_where_it_is_declared(way: Way) -> None:
     """By its role, or by an idempotency key."""
     for settings, times in (

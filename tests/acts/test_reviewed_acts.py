@@ -13,7 +13,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from tenacity import retry_if_result, wait_none
 
-from loopguard_lg import Budget, Policy, ToolPolicy, decide
+from loopguard_lg import Budget, GiveUp, Ladder, Policy, Reflect, ToolPolicy, decide
+from loopguard_lg.acts import decoding
 from loopguard_lg.acts.calls import made
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.steps import Step, Turn
@@ -227,7 +228,13 @@ def test_a_strategy_sees_what_a_command_says(way: Way) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    ["503 Service Unavailable", "429 Too Many Requests", "connection reset by peer"],
+    [
+        "503 Service Unavailable",
+        "429 Too Many Requests",
+        "connection reset by peer",
+        "HTTP 500: Internal Server Error",
+        "ConnectionError: Max retries exceeded with url",
+    ],
 )
 def test_a_long_outage_is_no_recurring_error(error: str) -> None:
     """It draws on the budgets of time and money; its calls differ and are no loop."""
@@ -239,3 +246,26 @@ def test_a_long_outage_is_no_recurring_error(error: str) -> None:
         kinds |= {finding.kind for finding in verdict.findings}
 
     assert "recurring_error" not in kinds
+
+
+@pytest.mark.parametrize("hint", [True, False])
+def test_a_tool_that_calls_itself_idempotent_may_be_retried(
+    way: Way, hint: bool
+) -> None:
+    """Another write is tried again only where the policy names its role."""
+    hinted = send.model_copy(update={"metadata": {"idempotentHint": hint}})
+    policy = Policy(tools={"send": ToolPolicy(retry=True, wait=0)})
+    answers[:] = ["Error: 503 Service Unavailable"]
+    agent = guarded(ScriptedModel(replies=[ANN, "done"]), policy, tools=[hinted])
+    way(agent, ask(), THREAD)
+
+    assert len(executed) == 1 + hint
+
+
+def test_what_somebody_else_has_stored_is_no_option() -> None:
+    """A ladder's state of another version changes nothing."""
+    ladder = Ladder(Reflect(temperature=1.0, hide_tool=True), GiveUp())
+
+    assert decoding.due(ladder, {}) == decoding.PLAIN
+    assert decoding.due(ladder, {"rung": 1, "at": 3}) == decoding.PLAIN
+    assert decoding.due(ladder, {"by": 1}).temperature == 1.0
