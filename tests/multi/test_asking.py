@@ -8,13 +8,16 @@ from jsonschema_rs import Draft202012Validator
 from langchain.agents.middleware.human_in_the_loop import HITLRequest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
 from pydantic import TypeAdapter
 
-from loopguard_lg import AskUser, Budget, Policy
+from loopguard_lg import AskUser, Budget, Policy, guard_graph
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.middleware.runs import (
     THREAD,
+    TOOLS,
     Way,
     ask,
     executed,
@@ -238,3 +241,45 @@ def test_the_models_own_question_offers_words_alone(way: Way) -> None:
 
     assert payload["review_configs"][0]["allowed_decisions"] == ["respond"]
     assert results(state["messages"])[0].text == "in the attic"
+
+
+def asking_graph(strong: Any) -> Any:
+    """A hand-written graph that loops until it asks, with a stronger model."""
+    weak = ScriptedModel(replies=[call("read", path="a")], default=same(1)[0])
+    bound = weak.bind_tools(TOOLS)
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", lambda s: {"messages": [bound.invoke(s["messages"])]})
+    builder.add_node("tools", ToolNode(TOOLS))
+    builder.add_edge(START, "agent")
+    builder.add_conditional_edges("agent", tools_condition)
+    builder.add_edge("tools", "agent")
+    policy = laddered(strong, AskUser(), turns=2)
+    guarded = guard_graph(builder, policy, model="agent", tools="tools")
+    return guarded.compile(checkpointer=InMemorySaver()), weak
+
+
+def test_a_graph_asks_in_the_same_shape_and_changes_the_model(way: Way) -> None:
+    """The node that asks takes the same answers; the stronger node goes on."""
+    strong = ScriptedModel(replies=same(2), default="found by the strong one")
+    graph, _ = asking_graph(strong)
+    way(graph, ask(), THREAD)
+    payload = question(graph)
+
+    state = way(graph, Command(resume={"choice": "change_model"}), THREAD)
+
+    TypeAdapter(HITLRequest).validate_python(payload)
+    assert "change_model" in payload["choices"]
+    assert last(state).text == "found by the strong one"
+
+
+def test_a_graph_goes_back_where_a_person_says_so() -> None:
+    """The loop is out of the view of the model's node."""
+    graph, weak = asking_graph(ScriptedModel(default=same(1)[0]))
+    graph.invoke(ask(), THREAD)
+    asked = len(weak.requests)
+
+    graph.invoke(Command(resume={"choice": "rollback"}), THREAD)
+
+    shown = weak.requests[asked].messages
+    names = [c["name"] for m in shown for c in getattr(m, "tool_calls", ())]
+    assert names == ["read", "ask_user"]
