@@ -14,7 +14,7 @@ a rung down again. State is plain data:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
@@ -118,7 +118,7 @@ class Escalate(Another):
     turns: int = 5
     patience: int = 2
     files: bool = False
-    restore: tuple[str, ...] = ()
+    restore: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         Another.__post_init__(self)

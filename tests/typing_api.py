@@ -15,8 +15,10 @@ from loopguard_lg import (
     FailingEdits,
     Finding,
     GiveUp,
+    GuardedToolNode,
     Human,
     Ladder,
+    LoopGuardCallback,
     LoopGuardMiddleware,
     Oscillation,
     Policy,
@@ -30,6 +32,8 @@ from loopguard_lg import (
     Verdict,
     decide,
     errors,
+    fork_from_last_good,
+    guarded,
 )
 from loopguard_lg.analysis.replay import check
 from loopguard_lg.errors import TraceFormatError
@@ -40,6 +44,29 @@ from loopguard_lg.traces.readers import read
 def tests_passing(turn: Turn) -> bool:
     """A progress signal of the user's own."""
     return any("passed" in step.result for step in turn.steps)
+
+
+@guarded
+def a_part_keeps_its_type(text: str) -> int:
+    """A decorated function is called as before."""
+    return len(text)
+
+
+@guarded(Policy(), observers=print)
+async def a_run_keeps_its_type(text: str) -> str:
+    """So is one with a policy."""
+    return text
+
+
+def other_ways_in(graph: Any) -> None:
+    """What needs no middleware."""
+    assert_type(a_part_keeps_its_type("x"), int)
+    a_part_keeps_its_type(3)  # type: ignore[arg-type]
+    GuardedToolNode([], Policy(), name="calls", messages_key="chat")
+    assert_type(LoopGuardCallback(halt=True).policy, Policy)
+    Escalate(restore=["todos"])
+    Escalate(restore=3)  # type: ignore[arg-type]
+    fork_from_last_good(graph, {"configurable": {"thread_id": "t"}})
 
 
 def the_defaults_need_nothing() -> None:

@@ -252,15 +252,21 @@ class ModelNode(Node):
         if look.due != (ESCALATE if self.weaker is not None else None):
             return site.sent_to(state, self.name, look.due or site.model)
         look = self._noted((yield from graph_shared.before(site, look, config)))
+        return (yield from self._turn(look, state, sent, config))
+
+    def _turn(
+        self, look: Look, state: State, sent: Any, config: RunnableConfig
+    ) -> Work:
+        """Have the model called, with what is put back, in the view that is due."""
+        site = self.site
         put = yield from restored(look.plan, site.guard.policy, config)
         state = {**state, **{key: plain(value) for key, value in put.items()}}
         view = shown(look.plan, look.scene, look.scene.model)
-        given = self._viewing(look, view, state, sent)
         runnable = self._runnable(look.plan.memory)
+        run = Run(self._viewing(look, view, state, sent), what=runnable)
         started = site.clock()
         with site.level(state, started) as entry:
             try:
-                run = Run(given, what=runnable)
                 out = yield from self._drawn(look, view, config, run)
             except FleetRefusedError as refused:
                 return self._refused(look, refused.exceeded)
