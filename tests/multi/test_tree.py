@@ -275,7 +275,7 @@ def test_what_a_child_spent_before_it_was_cancelled_is_charged() -> None:
     assert spent["model_calls"] == 3
 
 
-def supervised(worker: Any, policy: Policy) -> Any:
+def supervised(worker: Any, policy: Policy, saver: Any = None) -> Any:
     """A hand-written graph with an agent as a node, under one guard."""
     model = ScriptedModel(replies=["never"])
     builder = StateGraph(MessagesState)
@@ -286,7 +286,8 @@ def supervised(worker: Any, policy: Policy) -> Any:
     builder.add_edge("worker", "agent")
     builder.add_edge("agent", END)
     builder.add_edge("tools", "agent")
-    return guard_graph(builder, policy, model="agent", tools="tools").compile()
+    guarded = guard_graph(builder, policy, model="agent", tools="tools")
+    return guarded.compile(checkpointer=saver)
 
 
 def test_an_agent_as_a_node_stops_when_its_graphs_budget_is_out(way: Way) -> None:
@@ -299,3 +300,17 @@ def test_an_agent_as_a_node_stops_when_its_graphs_budget_is_out(way: Way) -> Non
     assert executed == ["read 0", "read 1", "read 2"]
     assert (report["agent"], report["budget"]) == ("agent", "model_calls")
     assert report["children"][0]["outer"] == "agent"
+
+
+def test_what_an_agent_as_a_node_spent_before_it_was_interrupted_is_charged(
+    way: Way,
+) -> None:
+    """It tells when it goes on, and the graph's budget is out by it."""
+    inner = child([call("confirm", what="plan"), "done"], tools=[confirm])
+    graph = supervised(inner, limited(model_calls=2), InMemorySaver())
+    way(graph, ask(), THREAD)
+
+    state = way(graph, Command(resume="yes"), THREAD)
+
+    report = last(state).response_metadata["loopguard_exit"]
+    assert report["usage"]["model_calls"] == 2
