@@ -12,6 +12,7 @@ from pydantic import PydanticUserError, TypeAdapter
 from loopguard_lg import prompts
 from loopguard_lg.adapters.messages import EXIT, MARK, is_word, text_of
 from loopguard_lg.adapters.standing import standing
+from loopguard_lg.claims import unproven
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
 
@@ -58,6 +59,7 @@ def report(
     pad = memory["pad"]
     finding = verdict.finding if verdict else None
     exceeded = verdict.exceeded if verdict else None
+    partial = _partial(messages)
     return {
         "version": 1,
         "agent": agent,
@@ -75,7 +77,8 @@ def report(
         "ruled_out": [f"{call} ({why})" for call, why in pad.get("ruled", [])],
         "writes": [f"{call} -> {receipt}" for call, receipt in pad.get("writes", [])],
         "facts": list(pad.get("facts", [])),
-        "partial": _partial(messages),
+        "partial": partial,
+        "unproven": unproven(memory["history"], partial),
         **standing(memory, messages),
         "children": _children(messages),
         "inside": False,
