@@ -344,6 +344,14 @@ def _defaults(schema: type) -> dict[str, Any]:
     }
 
 
+def tool_name(tool: Any) -> str:
+    """The name of a tool, which may be a provider's own in a dict."""
+    if isinstance(tool, Mapping):
+        inner = tool.get("function", tool)
+        return str(inner.get("name") or inner.get("type"))
+    return str(getattr(tool, "name", tool))
+
+
 def is_idempotent(tool: Any) -> bool:
     """Whether a tool says that a call made twice has the effect of one.
 

@@ -21,7 +21,7 @@ from loopguard_lg.acts.decoding import Decoding, due
 from loopguard_lg.adapters import exits, tree
 from loopguard_lg.adapters.driving import CutOffError, Do, Run, Work, through
 from loopguard_lg.adapters.fleet_call import Call, FleetRefusedError, drawn
-from loopguard_lg.adapters.messages import readable
+from loopguard_lg.adapters.messages import readable, tool_name
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
 from loopguard_lg.adapters.restore import restored
@@ -84,10 +84,10 @@ class ModelCall:
             settings = {**asked.model_settings, "temperature": way.temperature}
             changes["model_settings"] = settings
         if way.bars:
-            named = {_tool_name(tool): tool for tool in asked.tools}
+            named = {tool_name(tool): tool for tool in asked.tools}
             left = self.guard.acts.offered(way, named)
             changes["tools"] = [tool for name, tool in named.items() if name in left]
-            if _tool_name(asked.tool_choice) in {*named} - left:
+            if tool_name(asked.tool_choice) in {*named} - left:
                 changes["tool_choice"] = None
         return changes
 
@@ -232,14 +232,6 @@ def is_over(response: ModelResponse[Any]) -> bool:
         return True
     replies = [m for m in response.result if isinstance(m, AIMessage)]
     return not any(m.tool_calls or m.invalid_tool_calls for m in replies)
-
-
-def _tool_name(tool: Any) -> str:
-    """The name of a tool, which may be a provider's own in a dict."""
-    if isinstance(tool, Mapping):
-        inner = tool.get("function", tool)
-        return str(inner.get("name") or inner.get("type"))
-    return str(getattr(tool, "name", tool))
 
 
 def model_name(model: Any) -> str | None:

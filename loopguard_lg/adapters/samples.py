@@ -22,7 +22,13 @@ from loopguard_lg import budgets
 from loopguard_lg.acts.decoding import Decoding, fresh
 from loopguard_lg.adapters.driving import Run, Work
 from loopguard_lg.adapters.ledger import Spent
-from loopguard_lg.adapters.messages import defaults, newest_reply, text_of, with_mark
+from loopguard_lg.adapters.messages import (
+    defaults,
+    newest_reply,
+    text_of,
+    tool_name,
+    with_mark,
+)
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.hooks import logger
@@ -105,8 +111,11 @@ class Samples:
         return -math.inf if math.isnan(score) else score
 
     def _is_fresh(self, reply: AIMessage) -> bool:
-        """Whether a reply says something, and repeats nothing."""
+        """Whether a reply says something, may be carried out, and repeats nothing."""
         tools, settings = self.scene.tools, self.guard.policy.tools
+        barred = {*tools} - {tool_name(tool) for tool in self.request.tools}
+        if any(call["name"] in barred for call in reply.tool_calls):
+            return False
         calls = [
             (call["name"], {**defaults(tools.get(call["name"])), **call["args"]})
             for call in reply.tool_calls

@@ -172,6 +172,14 @@ def test_without_a_verifier_the_first_that_repeats_nothing_is_taken(way: Way) ->
     assert executed[3:] == ["read answer"]
 
 
+def test_a_reply_that_can_not_be_carried_out_is_passed_over(way: Way) -> None:
+    """One that calls a tool which is left out would be refused."""
+    write = call("write", path="a", text="x")
+    ends(way, sampler(write, OTHER), Reflect(samples=2, reading_only=1))
+
+    assert executed[3:] == ["read answer"]
+
+
 def test_samples_get_an_agent_on(way: Way) -> None:
     """An agent that has the right idea once in three times."""
     tries = [LOOP, LOOP, OTHER]

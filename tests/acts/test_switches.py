@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
+from langgraph.prebuilt import ToolNode
 from tenacity import wait_fixed
 
 from loopguard_lg import (
@@ -24,6 +26,7 @@ from loopguard_lg.errors import PolicyError
 from loopguard_lg.policy import Act
 from loopguard_lg.steps import Step, Turn
 from loopguard_lg.testing.doubles import ScriptedModel, call
+from tests.graph import graphs
 from tests.middleware.runs import THREAD, TOOLS, Way, ask, executed, last
 
 slept: list[float] = []
@@ -207,3 +210,31 @@ def test_a_poll_without_a_pace_counts_as_any_call() -> None:
 
     assert kinds[False] == set()
     assert "repeat" in kinds[True]
+
+
+def test_one_file_switches_an_act_off_for_one_graph(tmp_path: Path) -> None:
+    """And leaves it on for the others; a tool has it off for itself."""
+    file = tmp_path / "loopguard.toml"
+    file.write_text(
+        "[tools.search]\ncache = true\n[tools.send]\nonce = true\nadvise = false\n"
+        "[graphs.batch]\nacts_off = ['cache']\n"
+    )
+    batch = Policy.load(file, graph="batch", env={}).acting.tools
+    other = Policy.load(file, env={}).acting.tools
+
+    assert (batch["search"].cache, batch["send"].once) == (False, True)
+    assert (other["search"].cache, other["send"].advise) == (True, False)
+
+
+@pytest.mark.parametrize("act", ["cache", "once"])
+def test_a_graph_has_the_same_switches(act: str, way: Way) -> None:
+    """One mechanism serves middleware and graphs."""
+    case = CASES[act]
+    ended = []
+    for off in ([], [act]):
+        builder = graphs.react(stubborn(case), tools=ToolNode([*TOOLS, send]))
+        graph = graphs.guarded(builder, policy_of(case, acts_off=off))
+        ended.append(graphs.run(way, graph)["messages"][-1].text)
+
+    assert ended[0] == "content"
+    assert "I stopped" in ended[1]
