@@ -114,6 +114,30 @@ class LoopGuardCallback(BaseCallbackHandler):
         with self._quietly():
             self._left(run_id)
 
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any] | None,
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Remember where it runs: a model may be asked inside."""
+        self.on_chain_start(
+            serialized, query, run_id=run_id, parent_run_id=parent_run_id
+        )
+
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Forget where it ran."""
+        self.on_chain_end(documents, run_id=run_id)
+
+    def on_retriever_error(
+        self, error: BaseException, *, run_id: UUID, **kwargs: Any
+    ) -> None:
+        """Forget where it ran."""
+        self.on_chain_error(error, run_id=run_id)
+
     def on_chat_model_start(
         self,
         serialized: dict[str, Any] | None,

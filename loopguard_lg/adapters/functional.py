@@ -159,6 +159,7 @@ class _Later:
     def __init__(self, work: Work[Any]) -> None:
         self._rest: Work[Any] | None = None
         self._value: Any = None
+        self._error: Exception | None = None
         try:
             self._rest = _after(next(work), work)
         except StopIteration as end:
@@ -168,8 +169,11 @@ class _Later:
         """What the task gave; raises what it raised."""
         rest, self._rest = self._rest, None
         if rest is not None:
-            self._value = drive(rest, lambda run: run.given.result(timeout))
-        return self._value
+            try:
+                self._value = drive(rest, lambda run: run.given.result(timeout))
+            except Exception as error:
+                self._error = error
+        return self._given()
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._wait().__await__()
@@ -177,7 +181,16 @@ class _Later:
     async def _wait(self) -> Any:
         rest, self._rest = self._rest, None
         if rest is not None:
-            self._value = await adrive(rest, lambda run: _awaited(run.given))
+            try:
+                self._value = await adrive(rest, lambda run: _awaited(run.given))
+            except Exception as error:
+                self._error = error
+        return self._given()
+
+    def _given(self) -> Any:
+        """What came of it, however often it is asked for."""
+        if self._error is not None:
+            raise self._error
         return self._value
 
 

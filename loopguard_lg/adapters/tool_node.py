@@ -226,7 +226,7 @@ class GuardedToolNode(ToolNode):
         self._tell(verdict, text)
         if not text or not found or self._guard.policy.observe_only:
             return out
-        return rewritten(out, self._key, lambda new: _noted(new, text, report))
+        return _with(out, found[-1], _noted(found[-1], text, report), self._key)
 
     def _text(self, verdict: Verdict, memory: Memory, report: Any) -> str:
         if report is not None:
@@ -297,16 +297,20 @@ def _exit(
 
 
 def _noted(
-    found: Sequence[BaseMessage], text: str, report: Mapping[str, Any] | None
-) -> list[BaseMessage]:
-    """The messages with the note after the last result."""
-    last = max(n for n, m in enumerate(found) if isinstance(m, ToolMessage))
-    out = list(found)
-    result = out[last]
-    assert isinstance(result, ToolMessage)
+    result: ToolMessage, text: str, report: Mapping[str, Any] | None
+) -> ToolMessage:
+    """A result with the note after it, and the report if the run is over."""
     told = with_advice(result, f"\n{text}")
-    if report is not None:
-        metadata = {**told.response_metadata, exits.KEY: dict(report)}
-        told = told.model_copy(update={"response_metadata": metadata})
-    out[last] = told
-    return out
+    if report is None:
+        return told
+    metadata = {**told.response_metadata, exits.KEY: dict(report)}
+    return told.model_copy(update={"response_metadata": metadata})
+
+
+def _with(out: Any, old: ToolMessage, new: ToolMessage, key: str) -> Any:
+    """What the node returns, with `new` in the place of `old`, wherever that is."""
+    if out is old:
+        return new
+    if isinstance(out, list):
+        return [_with(part, old, new, key) for part in out]
+    return rewritten(out, key, lambda found: [new if m is old else m for m in found])

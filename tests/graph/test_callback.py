@@ -11,6 +11,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models import FakeListLLM
 from langchain_core.messages import HumanMessage
 from langchain_core.outputs import LLMResult
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -279,3 +280,34 @@ def test_runs_whose_end_is_not_heard_are_forgotten() -> None:
         )
 
     assert len(watch.runs) == 32
+
+
+class Asking(BaseRetriever):
+    """A retriever that asks a model for its queries."""
+
+    model: Any
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
+        self.model.invoke(query, {"callbacks": run_manager.get_child()})
+        return []
+
+
+def test_a_model_inside_a_retriever_is_part_of_the_run() -> None:
+    """It is counted with what is around."""
+    watch, model = Watch(), ScriptedModel(default="well")
+    chain = Asking(model=model) | RunnableLambda(lambda _: model.invoke("go"))
+
+    chain.invoke("find it", {"callbacks": [watch]})
+
+    assert [seen.usage["model_calls"] for seen in watch.runs] == [2]
+
+
+def test_a_retriever_that_fails_ends_its_run() -> None:
+    """Nothing of it is kept as if it went on."""
+    watch = Watch()
+    retriever = Asking(model=ScriptedModel(replies=[ConnectionError("down")]))
+
+    with pytest.raises(ConnectionError):
+        retriever.invoke("find it", {"callbacks": [watch]})
+
+    assert len(watch.runs) == 1

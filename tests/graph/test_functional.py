@@ -247,14 +247,14 @@ def test_the_same_error_again_and_again_ends_a_loop_of_steps() -> None:
 
     @guarded
     async def fetch(n: int) -> str:
-        raise ConnectionError("refused")
+        raise ValueError("unknown field `n`")
 
     @guarded(Policy())
     async def agent() -> None:
         for n in range(50):
             try:
                 await fetch(n)
-            except ConnectionError:
+            except ValueError:
                 continue
 
     with pytest.raises(LoopHaltedError, match="error"):
@@ -307,3 +307,26 @@ def test_a_generator_is_refused() -> None:
 
     with pytest.raises(PolicyError, match="a generator can't be guarded"):
         guarded(Policy())(stream)
+
+
+def test_a_task_may_be_asked_for_its_result_again() -> None:
+    """It gives, or raises, the same each time."""
+
+    @guarded
+    @task
+    def half(n: int) -> int:
+        return 4 // n
+
+    @entrypoint()
+    @guarded(Policy())
+    def agent(_: str) -> list[Any]:
+        good, bad = half(2), half(0)
+        raised = []
+        for _ in range(2):
+            try:
+                bad.result()
+            except ZeroDivisionError as error:
+                raised.append(error)
+        return [good.result(), good.result(), raised[0] is raised[1]]
+
+    assert agent.invoke("") == [2, 2, True]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.tools import tool
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import END, MessagesState, StateGraph, add_messages
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Send
+from langgraph.types import Command, Send
 
 from loopguard_lg import Budget, GuardedToolNode, Policy
 from loopguard_lg.errors import LoopHaltedError
@@ -18,7 +19,16 @@ from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.testing.histories import validate_history
 from tests.graph.graphs import react, run
-from tests.middleware.runs import TOOLS, Way, ask, executed, last, results, same
+from tests.middleware.runs import (
+    TOOLS,
+    Way,
+    ask,
+    executed,
+    invoke,
+    last,
+    results,
+    same,
+)
 
 
 def guarded(model: Any, policy: Policy | None = None, **settings: Any) -> Any:
@@ -228,3 +238,37 @@ def test_a_hung_call_is_cut_on_an_event_loop() -> None:
     state = asyncio.run(react(model, tools=node).compile().ainvoke(ask()))
 
     assert "the budget of seconds is used" in results(state["messages"])[0].text
+
+
+def test_a_note_stands_once_where_tools_return_commands(way: Way) -> None:
+    """The results of such a batch come in parts; only the last one has it."""
+
+    @tool
+    def look(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Look, by a command."""
+        said = ToolMessage("no results", tool_call_id=tool_call_id)
+        return Command(update={"messages": [said]})
+
+    batch = [call("look"), *same(1)]
+    node = GuardedToolNode([look, *TOOLS])
+    model = ScriptedModel(replies=[batch, batch, batch, "found"])
+
+    state = run(way, react(model, tools=node).compile())
+
+    noted = ["going in circles" in m.text for m in results(state["messages"])]
+    assert noted == [False] * 5 + [True]
+
+
+def test_a_state_that_is_a_list_is_told_as_well() -> None:
+    """Its node returns messages, not an update of a key."""
+    history = run(invoke, guarded(ScriptedModel(replies=[*same(3), "found"])))
+    given = history["messages"][:6]
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+        Annotated[list[Any], add_messages]
+    )
+    builder.add_node("tools", GuardedToolNode(TOOLS))
+    builder.set_entry_point("tools")
+
+    out = builder.compile().invoke(given)
+
+    assert "going in circles" in out[-1].text
