@@ -228,7 +228,7 @@ def _run(run: RunFacts, line: Timeline, name: str) -> Markup:
     if run.success is not None:
         tags.append(("success", "good") if run.success else ("failed", "bad"))
     tags += [(f"{run.wasted} of {run.steps} steps wasted", "")]
-    tags += [(text, "") for text in (run.model, run.source) if text]
+    tags += [(text, "") for text in (line.spent, run.model, run.source) if text]
     caption = tag(
         "figcaption",
         tag("h3", run.id),

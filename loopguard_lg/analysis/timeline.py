@@ -137,6 +137,14 @@ class Timeline:
     recorded: bool
 
     @property
+    def spent(self) -> str:
+        """Tokens and cost of all of it, where they are known."""
+        tokens = sum(column.tokens for column in self.columns)
+        costs = [c.cost for c in self.columns if c.cost is not None]
+        known = [f"{tokens:,} tokens"] if tokens else []
+        return ", ".join([*known, *([f"${sum(costs):.4f}"] if costs else [])])
+
+    @property
     def summary(self) -> str:
         """What there is to see, in a sentence or two."""
         calls = sum(len(column.cells) for column in self.columns)

@@ -92,7 +92,8 @@ def picture(line: Timeline, *, legend: bool = True) -> Picture:
         found = list(_legend(line, y))
         shapes += found
         y += 18 * (len(found) // 2 + 1) + 4
-    columns = min(max(len(line.columns), 12), PER_BAND)
+    least = 24 if legend else 12  # a line of the legend has to fit
+    columns = min(max(len(line.columns), least), PER_BAND)
     return Picture(
         width=_LEFT + columns * _W + 12,
         height=y,
@@ -240,7 +241,7 @@ def _lanes(loops: Sequence[Loop], start: int, end: int) -> list[list[Loop]]:
 
 
 def _legend(line: Timeline, y: float) -> Iterator[Shape]:
-    yield Word(_LEFT, y + 11, SIGNS)
+    yield Word(_LEFT, y + 11, f"{SIGNS}   {line.spent}")
     y += 18
     named = list(line.repeated.items())[:_LEGEND]
     for n, (letter, (cell, times)) in enumerate(named):
