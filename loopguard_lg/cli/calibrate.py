@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from loopguard_lg.cli.common import (
     load_policy,
     open_lines,
     print_json,
+    processes,
 )
 
 if TYPE_CHECKING:
@@ -32,30 +32,33 @@ if TYPE_CHECKING:
     Kept: TypeAlias = tuple[RunFacts, tuple[Trajectory, Label] | None]
 
 
+Out: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Write the policy here.  [default: -]"
+    ),
+]
+Share: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        min=1e-6, max=0.5, metavar="P", help="Guarantee: share of good runs stopped."
+    ),
+]
+Labelled: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Labels: choose detectors' thresholds, too."),
+]
+Model: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Only runs of this model.")
+]
+
+
 def calibrate(
     paths: Paths,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Write the policy here.  [default: -]"
-        ),
-    ] = None,
-    max_false_stop: Annotated[
-        float | None,
-        typer.Option(
-            min=1e-6,
-            max=0.5,
-            metavar="P",
-            help="Guarantee: share of good runs stopped.",
-        ),
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Labels: choose detectors' thresholds, too."),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only runs of this model.")
-    ] = None,
+    out: Out = None,
+    max_false_stop: Share = None,
+    labels: Labelled = None,
+    model: Model = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
 ) -> int:
@@ -74,7 +77,7 @@ def calibrate(
 
     known = score.read_labels(labels) if labels else {}
     policy = load_policy(None)
-    seen = map_runs(partial(_kept, policy, known), open_lines(paths), jobs or _cores())
+    seen = map_runs(partial(_kept, policy, known), open_lines(paths), processes(jobs))
     runs = Replayed(seen)
     kept = [*runs]
     facts = calibrating.of_model((found for found, _ in kept), model)
@@ -99,10 +102,6 @@ def _kept(policy: Policy, labels: Labels, run: Trajectory) -> Kept:
 
     label = labels.get(run.id)
     return facts(policy, run), None if label is None else (run, label)
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
 
 
 def _write(text: str, out: str | None) -> None:

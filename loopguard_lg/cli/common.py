@@ -150,8 +150,13 @@ def replayed(
     """The outcomes of recorded runs."""
     from loopguard_lg.analysis.replay import check_all
 
-    jobs = jobs or os.cpu_count() or 1
-    return Replayed(check_all(load_policy(policy), open_lines(paths), jobs))
+    outcomes = check_all(load_policy(policy), open_lines(paths), processes(jobs))
+    return Replayed(outcomes)
+
+
+def processes(jobs: int | None) -> int:
+    """How many processes share the work: as many as asked for, or one a core."""
+    return jobs or os.cpu_count() or 1
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -17,6 +16,7 @@ from loopguard_lg.cli.common import (
     load_policy,
     open_lines,
     print_json,
+    processes,
 )
 
 if TYPE_CHECKING:
@@ -27,49 +27,68 @@ Recordings: TypeAlias = Annotated[
 ]
 
 
-def _margin(name: str, what: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        name, min=0, metavar="SHARE", help=what
-    )
-    return option
+Loops: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--max-loop-rise", min=0, metavar="SHARE", help="Rise of the loop rate."
+    ),
+]
+Caps: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--max-cap-rise", min=0, metavar="SHARE", help="Rise of runs that hit a budget."
+    ),
+]
+Success: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--max-success-drop", min=0, metavar="SHARE", help="Drop of the success rate."
+    ),
+]
+Steps: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--max-steps-rise", min=0, metavar="SHARE", help="Rise of steps to success."
+    ),
+]
+Cost: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--max-cost-rise", min=0, metavar="SHARE", help="Rise of the cost of a run."
+    ),
+]
+Chance: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        min=0, max=1, metavar="P", help="Fail only where chance is less than this."
+    ),
+]
+Long: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="STEPS", help="Steps that make a task long."),
+]
 
 
 def compare(
     base: Recordings,
     current: Recordings,
     policy: PolicyName = None,
-    loops: Annotated[
-        float, _margin("--max-loop-rise", "Rise of the loop rate that passes.")
-    ] = 0.02,
-    caps: Annotated[
-        float, _margin("--max-cap-rise", "The same of runs that end on a budget.")
-    ] = 0.02,
-    success: Annotated[
-        float, _margin("--max-success-drop", "Drop of the success rate that passes.")
-    ] = 0.0,
-    steps: Annotated[
-        float, _margin("--max-steps-rise", "Rise of steps to success, of what it was.")
-    ] = 0.1,
-    cost: Annotated[
-        float, _margin("--max-cost-rise", "Rise of the cost of a run, likewise.")
-    ] = 0.1,
-    chance: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1, metavar="P", help="Fail only where chance is less than this."
-        ),
-    ] = 1.0,
-    long: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="STEPS", help="Steps that make a task long."),
-    ] = None,
+    loops: Loops = 0.02,
+    caps: Caps = 0.02,
+    success: Success = 0.0,
+    steps: Steps = 0.1,
+    cost: Cost = 0.1,
+    chance: Chance = 1.0,
+    long: Long = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
 ) -> int:
     """Say whether the runs got worse, in Markdown for a pull request.
 
-    Tasks that are in both are compared with themselves. Exit status: 0, 1 when a
-    figure is worse by more than its margin, 2 when something can't be read.
+    Tasks that are in both are compared with themselves. The margins say how much
+    worse a figure may be: steps and cost as a share of what they were, the others
+    in shares of all runs. Exit status: 0, 1 beyond a margin, 2 when something
+    can't be read.
 
     Example: loopguard compare base.jsonl current.jsonl --max-loop-rise 0.05
     """
@@ -79,9 +98,9 @@ def compare(
         from loopguard_lg.analysis.replay import map_runs
 
     look = partial(facts.facts, load_policy(policy))
-    count = jobs or os.cpu_count() or 1
     sides: list[Replayed[RunFacts]] = [
-        Replayed(map_runs(look, open_lines([path]), count)) for path in (base, current)
+        Replayed(map_runs(look, open_lines([path]), processes(jobs)))
+        for path in (base, current)
     ]
     margins = comparing.Margins(
         loops=loops, caps=caps, success=success, steps=steps, cost=cost, chance=chance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,49 +21,58 @@ from loopguard_lg.cli.common import (
     load_policy,
     open_lines,
     print_json,
+    processes,
 )
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.report import Report
     from loopguard_lg.analysis.timeline import Timeline
 
-File: TypeAlias = Annotated[str | None, typer.Option(metavar="FILE")]
+Out: TypeAlias = Annotated[
+    str, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")
+]
+Labelled: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Labels: how many exits were right."),
+]
+Worst: TypeAlias = Annotated[
+    int, typer.Option(min=0, help="How many runs are shown one by one.")
+]
+Folder: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FOLDER", help="Keep the tables as Parquet, too."),
+]
+Engine: TypeAlias = Annotated[
+    Literal["duckdb"], typer.Option(help="What the figures are computed with.")
+]
+One: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="ID", help="Show this run alone.")
+]
+Svg: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Draw that run as SVG.")
+]
+Png: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Draw that run as PNG.")
+]
+Terminal: TypeAlias = Annotated[
+    bool, typer.Option("--terminal", help="Show that run in the terminal.")
+]
 
 
 def report(
     paths: Paths,
     policy: PolicyName = None,
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")
-    ] = "report.html",
-    labels: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Labels: how many exits were right."),
-    ] = None,
-    worst: Annotated[
-        int, typer.Option(min=0, help="How many runs are shown one by one.")
-    ] = 12,
-    save: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Keep the tables as Parquet, too."),
-    ] = None,
-    engine: Annotated[
-        Literal["duckdb"], typer.Option(help="What the figures are computed with.")
-    ] = "duckdb",
+    out: Out = "report.html",
+    labels: Labelled = None,
+    worst: Worst = 12,
+    save: Folder = None,
+    engine: Engine = "duckdb",
     as_json: AsJson = False,
     jobs: Jobs = None,
-    run: Annotated[
-        str | None, typer.Option(metavar="ID", help="Show this run alone.")
-    ] = None,
-    svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw that run as SVG.")
-    ] = None,
-    png: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw that run as PNG.")
-    ] = None,
-    terminal: Annotated[
-        bool, typer.Option("--terminal", help="Show that run in the terminal.")
-    ] = False,
+    run: One = None,
+    svg: Svg = None,
+    png: Png = None,
+    terminal: Terminal = False,
 ) -> int:
     """Write a page on how the agents do: figures, loops, and the worst runs.
 
@@ -80,12 +88,10 @@ def report(
         from loopguard_lg.analysis.replay import map_runs
         from loopguard_lg.traces.store import Store
 
-    settings = load_policy(policy)
+    settings, store = load_policy(policy), Store()
     known = score.read_labels(labels) if labels else None
     look = partial(reports.look, settings)
-    count = jobs or os.cpu_count() or 1
-    runs = Replayed(map_runs(look, open_lines(paths), count))
-    store = Store()
+    runs = Replayed(map_runs(look, open_lines(paths), processes(jobs)))
     found = reports.gather(
         settings,
         runs,
