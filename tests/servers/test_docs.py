@@ -13,9 +13,9 @@ from tests.middleware.runs import TOOLS
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def run(page: str) -> dict[str, Any]:
+def run(page: str, **known: Any) -> dict[str, Any]:
     """Run every block of a page; the names it leaves."""
-    names: dict[str, Any] = {"model": ScriptedModel(default="hello"), "tools": TOOLS}
+    names = {"model": ScriptedModel(default="hello"), "tools": TOOLS, **known}
     text = (DOCS / page).read_text("utf-8")
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(block, names)
@@ -29,3 +29,11 @@ def test_the_page_on_fleet_budgets_runs() -> None:
         names["test_my_ledger"](check)
 
     assert names["fleet"].when_down == "closed"
+
+
+def test_the_page_on_checkpointers_runs(tmp_path: Path) -> None:
+    """A thread is found again, and each label of the page makes a fleet."""
+    names = run("checkpointers.md", path=str(tmp_path / "threads.db"))
+
+    asked = {"configurable": {"langgraph_auth_user_id": "ann"}}
+    assert names["fleet"].labels(asked, None) == {"user": "ann"}
