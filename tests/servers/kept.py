@@ -74,6 +74,12 @@ async def opened(
         yield Kept(made, awaits=False)
 
 
+def make(saver: Any, model: Any, **settings: Any) -> Any:
+    """An agent with the guard on a checkpointer."""
+    guard = LoopGuardMiddleware(**settings)
+    return create_agent(model, TOOLS, middleware=[guard], checkpointer=saver)
+
+
 def climbing(saver: Any, policy: Policy | None = None, **settings: Any) -> Any:
     """An agent that goes in circles up to the exit, by way of a stronger model."""
     policy = policy or laddered(ScriptedModel(default=strong), turns=2)

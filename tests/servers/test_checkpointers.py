@@ -7,11 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
-from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
@@ -27,23 +25,7 @@ from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.testing.histories import validate_history
 from tests.middleware.killed import weak
 from tests.middleware.runs import TOOLS, ask, laddered, last
-from tests.servers.kept import SAVERS, THREAD, asking, climbing, opened
-
-
-@pytest.fixture(params=SAVERS)
-def kind(request: pytest.FixtureRequest) -> str:
-    """Each checkpointer in turn."""
-    name: str = request.param
-    return name
-
-
-@pytest.fixture
-def where(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where it keeps its data: nothing is there yet."""
-    if kind.startswith("postgres"):
-        address: str = request.getfixturevalue("database")
-        return address
-    return str(tmp_path / "state.db")
+from tests.servers.kept import THREAD, asking, climbing, make, opened
 
 
 def acts(told: list[GuardEvent]) -> list[tuple[str, int]]:
@@ -95,12 +77,6 @@ async def test_a_thread_that_was_rolled_back_goes_on_elsewhere(
     assert before["loopguard"]["host"]["hidden"]
     assert 0 < len(hidden) < len(before["messages"])
     assert before["loopguard"]["host"]["good"][0][1] in ids
-
-
-def make(saver: Any, model: Any, **settings: Any) -> Any:
-    """An agent with the guard on a checkpointer."""
-    guard = LoopGuardMiddleware(**settings)
-    return create_agent(model, TOOLS, middleware=[guard], checkpointer=saver)
 
 
 async def test_the_counts_of_a_thread_go_on_elsewhere(kind: str, where: str) -> None:
