@@ -42,6 +42,7 @@ from loopguard_lg.adapters.shared_pad import SharedScratchpad
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import Observer, checked
+from loopguard_lg.ladder import Escalate
 from loopguard_lg.policy import Policy
 
 __all__ = ["coverage", "guard_graph"]
@@ -148,6 +149,11 @@ def _check_rungs(policy: Policy) -> None:
                     f"calls its model by itself; leave {name} out, or use "
                     "Escalate(model=...), reading_only or hide_tool"
                 )
+        if isinstance(rung, Escalate) and rung.files:
+            raise PolicyError(
+                "Escalate.files=True: a graph knows no workspace; leave files out, or "
+                "guard an agent with LoopGuardMiddleware(workspace=...)"
+            )
 
 
 def _empty(builder: Builder) -> Builder:

@@ -115,8 +115,11 @@ class Known:
             found = os.lstat(whole)
         except (FileNotFoundError, NotADirectoryError):
             return "drop"
-        except OSError:
+        except OSError:  # its name is too long, or it is not ours to see
             return "skip"
+        return self._judged(whole, found)
+
+    def _judged(self, whole: bytes, found: os.stat_result) -> Fate:
         if stat.S_ISDIR(found.st_mode):
             return "drop"
         if stat.S_ISLNK(found.st_mode):

@@ -181,13 +181,13 @@ class Snapshots:
         return self.restore(found.decode().strip())
 
     def _carried_out(self, root: int, rows: list[_Row], done: list[Change]) -> None:
-        todo = [(row, c) for row, c in zip(rows, done, strict=True) if c.act != "keep"]
-        gone = [row for row, change in todo if change.act == "delete"]
-        written = [row for row, change in todo if change.act == "write"]
+        acts = [change.act for change in done]
+        gone = [row[0] for row, act in zip(rows, acts, strict=True) if act == "delete"]
+        written = [row for row, act in zip(rows, acts, strict=True) if act == "write"]
         contents = self._contents(blob for *_, blob in written)
         try:
             # What goes makes room: a file may have become a folder, or the reverse.
-            for path, *_ in sorted(gone, reverse=True):
+            for path in sorted(gone, reverse=True):
                 files.remove(root, path)
             for (path, _, mode, _), data in zip(written, contents, strict=True):
                 files.put(root, path, Content(mode, data))  # type: ignore[arg-type]

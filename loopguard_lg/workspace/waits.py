@@ -139,20 +139,15 @@ def renew(table: Table, agent: str, now: float, lease: float) -> Table:
 
 def release(table: Table, agent: str, path: str | None = None) -> Table:
     """Without an agent's lock on a file, and its wait for it; `None`: on all files."""
+
+    def gone(who: str, where: str) -> bool:
+        return who == agent and path in (None, where)
+
+    held, waits, lost = table["held"], table["waits"], table["lost"]
     return {
-        "held": {
-            p: lock
-            for p, lock in table["held"].items()
-            if lock[0] != agent or path not in (None, p)
-        },
-        "waits": [
-            w for w in table["waits"] if w[0] != agent or path not in (None, w[1])
-        ],
-        "lost": {
-            who: paths
-            for who, paths in table["lost"].items()
-            if who != agent or path is not None
-        },
+        "held": {p: lock for p, lock in held.items() if not gone(lock[0], p)},
+        "waits": [wait for wait in waits if not gone(wait[0], wait[1])],
+        "lost": {who: p for who, p in lost.items() if path or who != agent},
     }
 
 

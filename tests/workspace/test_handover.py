@@ -11,6 +11,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from loopguard_lg import GiveUp, Reflect
 from loopguard_lg.adapters.handing import hand_over
 from loopguard_lg.adapters.workspace import Workspace
 from loopguard_lg.detectors import Bloat
@@ -37,7 +38,8 @@ def ended(root: Path, shots: Snapshots) -> dict[str, Any]:
     """The state after a run that went in circles."""
     repository(root)
     script = [call("write_todos", todos=TODOS), call("run_tests"), *failing(12)]
-    guard = guarded(Workspace(root, snapshots=shots))
+    settings = policy(Reflect(), GiveUp())
+    guard = guarded(Workspace(root, snapshots=shots), settings)
     graph, _ = agent(root, script, guard, extra=[write_todos])
     return graph.invoke(GO)
 
@@ -70,6 +72,14 @@ def test_the_document_is_markdown_for_people() -> None:
         "# Hand-over\n\n## Goal\n\n- `mend it`\n\n## Done\n\n- ``edit(`a`) -> ok``\n\n"
         "## Last good checkpoint\n\n- `message m1`\n"
     )
+
+
+def test_claims_that_nothing_shows_are_said_so() -> None:
+    """Before what is done."""
+    page = Handover.of({"unproven": ["all tests pass"], "writes": ["x"]}).markdown()
+
+    assert page.index("## Claimed, not shown") < page.index("## Done")
+    assert "- `all tests pass`" in page
 
 
 @pytest.mark.parametrize("text", ["# a\n## b", "<script>x</script>", "```\n- x", "`"])
