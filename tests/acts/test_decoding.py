@@ -89,6 +89,20 @@ def test_an_option_gets_an_agent_on(way: Way, rung: Any, gets_on: Any) -> None:
     assert "I stopped" in ends(way, looping(gets_on), type(rung)())
 
 
+def test_a_run_that_does_not_loop_is_left_alone(way: Way) -> None:
+    """All its requests are what they are without the options."""
+    options: Any = {"temperature": 0.9, "samples": 3, "reading_only": 2}
+    requests = []
+    for rung in (Reflect(hide_tool=True, **options), Reflect()):
+        model = ScriptedModel(replies=[OTHER, call("write", path="a", text="x"), "k"])
+        way(guarded(model, policy(rung)), ask(), THREAD)
+        requests.append(
+            [(r.temperature, r.tool_names, len(r.messages)) for r in model.requests]
+        )
+
+    assert requests[0] == requests[1]
+
+
 def temperatures(model: ScriptedModel) -> list[float | None]:
     """The temperature of each request."""
     return [request.temperature for request in model.requests]
