@@ -219,8 +219,11 @@ class GuardedToolNode(ToolNode):
             result is None for _, result in pair(reply, [*earlier, *found])
         ):
             return out  # sent out one by one: the next batch sees it
+        turn = [reply, *earlier, *found]
+        verdict, memory = judged(
+            self._guard.policy, turn, self.tools_by_name, past.memory
+        )
         after = [*past.messages, *found]
-        verdict, memory = judged(self._guard.policy, after, self.tools_by_name)
         report = _exit(verdict, memory, after) or past.over
         text = self._text(verdict, memory, report)
         self._tell(verdict, text)

@@ -62,9 +62,13 @@ def judged(
     policy: Policy,
     messages: Sequence[BaseMessage],
     tools: Mapping[str, BaseTool] | None = None,
+    memory: Memory | None = None,
 ) -> tuple[Verdict, Memory]:
-    """The newest verdict on a conversation, and the memory after it."""
-    verdict, memory = Verdict(), fresh()
+    """The newest verdict on a conversation, and the memory after it.
+
+    `memory` is of what came before it.
+    """
+    verdict, memory = Verdict(), fresh() if memory is None else memory
     for event in events_of(messages, tools, policy):
         verdict, memory = decide(policy, memory, event)
     return verdict, memory
