@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeTimeoutError
@@ -329,3 +330,31 @@ def test_several_tool_nodes_are_guarded_each(way: Way) -> None:
 
     assert state["loopguard_exit"]["kind"] == "repeat"
     assert 3 <= len(executed) <= 6
+
+
+@pytest.mark.parametrize("settings", [{"handle_tool_errors": True}, {}])
+def test_what_a_tool_spent_before_it_raised_is_not_lost(
+    way: Way, settings: dict[str, Any]
+) -> None:
+    """Whether its node makes a result of the error, or is tried again."""
+    inside, tries = ScriptedModel(default="well"), []
+
+    @tool
+    def ask_other(question: str) -> str:
+        """Ask the other model."""
+        tries.append(inside.invoke(question))
+        if len(tries) == 1:
+            raise ConnectionError("down")
+        return "yes"
+
+    replies = [call("ask_other", question=text) for text in "ab"]
+    retry = RetryPolicy(initial_interval=0, jitter=False)
+    node = ToolNode([ask_other], **settings)
+    builder = react(ScriptedModel(replies=[*replies, "found"]))
+    replaced(builder, "tools", node, retry_policy=retry)
+    graph = guarded(builder, checkpointer=InMemorySaver())
+
+    run(way, graph)
+
+    used = graph.get_state(THREAD).values["loopguard"]["used"]["run"]
+    assert used["model_calls"] == 3 + len(tries)
