@@ -21,11 +21,13 @@ from langgraph.errors import GraphBubbleUp
 from loopguard_lg import budgets
 from loopguard_lg.acts.decoding import Decoding, fresh
 from loopguard_lg.adapters.driving import Run, Work
-from loopguard_lg.adapters.ledger import Spent
+from loopguard_lg.adapters.ledger import Ledger, Spent, ledger
 from loopguard_lg.adapters.messages import (
     defaults,
+    estimated,
     newest_reply,
     text_of,
+    tokens_of,
     tool_name,
     with_mark,
 )
@@ -69,8 +71,9 @@ class Samples:
         room = budgets.model_calls_left(policy.budgets, self.memory["used"])
         wanted = min(self.way.samples, room)
         if wanted < 2 or policy.observe_only:
-            only: Response = yield Run(self.request, left)
-            return only
+            with ledger(policy.prices) as entry:
+                only: Response = yield Run(self.request, left)
+            return self._with_beside(only, entry)
         found = yield from self._asked(wanted, left, clock)
         scores = []
         for response in found:
@@ -134,12 +137,30 @@ class Samples:
         ]
         return replace(taken, result=result)
 
+    def _with_beside(self, only: Response, entry: Ledger) -> Response:
+        """The reply, with what other models spent that middlewares called meanwhile."""
+        reply, _ = newest_reply(only.result)
+        if reply is None or sum(s.model_calls for s in entry.spent.values()) < 2:
+            return only
+        tokens = tokens_of(reply) or estimated(self.request.messages, reply)
+        cost = self.guard.measured(reply, self.scene, 0)["cost"]
+        entry.charge(-1, _negative(tokens), None if cost is None else -cost)
+        result = [
+            with_mark(m, {"nested": entry.mark()["nested"]}) if m is reply else m
+            for m in only.result
+        ]
+        return replace(only, result=result)
+
     def _spent(self, reply: AIMessage) -> dict[str, Any]:
         took = self.guard.measured(reply, self.scene, 0)
         tokens = took["tokens"] or Tokens()
         spent = Spent(estimated=tokens.estimated)
         spent.add(tokens, took["cost"])
         return asdict(spent)
+
+
+def _negative(tokens: Tokens) -> Tokens:
+    return replace(tokens, input=-tokens.input, output=-tokens.output)
 
 
 def _unstreamed(model: BaseChatModel) -> BaseChatModel:

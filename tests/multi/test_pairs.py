@@ -149,9 +149,9 @@ def test_nothing_is_counted_twice(other: Any, place: str, way: Way) -> None:
 
     way(agent, ask(), THREAD)
 
-    spent = used(agent)
+    spent, selects = used(agent), isinstance(other, LLMToolSelectorMiddleware)
     assert (spent["steps"], spent["tool_calls"]) == (2, 3)
-    assert spent["model_calls"] == 3
+    assert spent["model_calls"] == (6 if selects and place == "first" else 3)
 
 
 def contents(messages: Any) -> list[tuple[str, Any, Any]]:
