@@ -283,3 +283,17 @@ def test_a_graph_goes_back_where_a_person_says_so() -> None:
     shown = weak.requests[asked].messages
     names = [c["name"] for m in shown for c in getattr(m, "tool_calls", ())]
     assert names == ["read", "ask_user"]
+
+
+def test_an_agent_as_a_node_asks_through_its_graph(way: Way) -> None:
+    """A graph without a guard carries the question out, and the answer in."""
+    worker = child([], laddered(end=AskUser()), model=loops_until("left", "went left"))
+    builder = StateGraph(MessagesState)
+    builder.add_node("worker", worker)
+    builder.add_edge(START, "worker")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    way(graph, ask(), THREAD)
+
+    state = way(graph, Command(resume="left"), THREAD)
+
+    assert last(state).text == "went left"

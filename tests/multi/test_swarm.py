@@ -120,3 +120,27 @@ def test_a_new_word_of_a_person_begins_a_new_run(way: Way) -> None:
     validate_history(state["messages"][:-1])
     assert last(state).text == "hello"
     assert "loopguard_exit" not in last(state).response_metadata
+
+
+def test_a_task_that_goes_round_is_caught(way: Way) -> None:
+    """Three agents that pass it on make no pair, but nothing is done either."""
+    ring = {"alice": "bob", "bob": "carol", "carol": "alice"}
+    models = {
+        name: ScriptedModel(default=call(f"transfer_to_{other}"))
+        for name, other in ring.items()
+    }
+    agents = [
+        create_agent(
+            models[name],
+            [*TOOLS, create_handoff_tool(agent_name=other)],
+            middleware=[LoopGuardMiddleware(name=f"guard_of_{name}")],
+            name=name,
+        )
+        for name, other in ring.items()
+    ]
+    app = create_swarm(agents, default_active_agent="alice").compile()
+
+    state = way(app, ask(), {"recursion_limit": 100})
+
+    assert last(state).response_metadata["loopguard_exit"]["reason"] == "loop"
+    assert calls(models) < 20
