@@ -272,7 +272,7 @@ def standing(policy: Policy, memory: Memory, *, due: bool) -> Verdict:
     rung = state.get("rung", 0)
     return Verdict(
         action="exit" if out else _action(policy, state) if rung else "continue",
-        i=History.load(memory["history"]).i,
+        i=memory["history"].get("i", -1),
         rung=rung,
         finding=_again(state, state["at"]) if rung else None,
         exceeded=out,

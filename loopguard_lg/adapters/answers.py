@@ -26,6 +26,8 @@ def carried_out(
         memory: As it is now.
         scene: What the host knows.
     """
+    if choice not in ("rollback", "change_model"):
+        return memory
     asked = engine.standing(policy, before, due=True)
     if asked.finding is None:
         return memory

@@ -22,6 +22,8 @@ from loopguard_lg.adapters.acting import Acts, Ask
 from loopguard_lg.adapters.leave import offers_leave
 from loopguard_lg.adapters.messages import (
     defaults,
+    mark_of,
+    nested_of,
     newest_reply,
     pair,
     refused,
@@ -36,7 +38,7 @@ from loopguard_lg.engine import Verdict
 from loopguard_lg.ladder import AskUser, Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Compaction, Event, Human
+from loopguard_lg.steps import Compaction, Event, Human, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ class Guard:
             verdict, memory = self._feed(plan.memory, turn, thread)
             due, over = past.due(verdict), not reply.tool_calls
             return past.with_host(memory, open=None, due=due, over=over)
-        spend = budgets.model_spend(turn_of(reply, (), {}, **known))
+        spend = budgets.model_spend(Turn(nested=nested_of([mark_of(reply)]), **known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         opened |= self.acts.asked(reply, scene.tools)
         return past.with_host(plan.memory, open=opened)

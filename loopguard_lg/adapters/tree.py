@@ -68,7 +68,8 @@ class Level:
     Attributes:
         agent: Who made it.
         budgets: What that agent may spend.
-        used: What it had spent when the call began, by scope.
+        memory: What its guard knew when the call began.
+        beside: What it had spent by then that is not in the memory yet, by scope.
         batch: The calls that it was made with.
         entry: What is spent inside it.
         clock: Seconds from any start.
@@ -78,7 +79,8 @@ class Level:
 
     agent: str
     budgets: tuple[Budget, ...]
-    used: Mapping[str, Used]
+    memory: Memory
+    beside: Mapping[str, Used]
     batch: Batch
     entry: Ledger
     clock: Callable[[], float]
@@ -88,7 +90,11 @@ class Level:
     def now(self) -> dict[str, Used]:
         """What its agent has spent by now, by scope."""
         took = {**self.batch.spent(), "seconds": self.clock() - self.started}
-        return {scope: budgets.add(used, took) for scope, used in self.used.items()}
+        spend = (self.memory["host"].get("open") or {}).get("spend", {})
+        return {
+            scope: budgets.add(used, spend, self.beside.get(scope, {}), took)
+            for scope, used in self.memory["used"].items()
+        }
 
     def named(self, out: Exceeded | None) -> Exceeded | None:
         """A budget that is out, with whose it is."""
@@ -127,7 +133,8 @@ def level(
         here = Level(
             agent=agent,
             budgets=() if policy.observe_only else policy.budgets,
-            used=_with_open(memory, beside),
+            memory=memory,
+            beside=beside,
             batch=batch,
             entry=entry,
             clock=clock,
@@ -157,14 +164,6 @@ def _batch(key: Key) -> Batch:
         if len(_batches) > _KEPT:
             _batches.popitem(last=False)
     return batch
-
-
-def _with_open(memory: Memory, beside: Mapping[str, Used]) -> dict[str, Used]:
-    spend = (memory["host"].get("open") or {}).get("spend", {})
-    return {
-        scope: budgets.add(used, spend, beside.get(scope, {}))
-        for scope, used in memory["used"].items()
-    }
 
 
 def lost(agent: str, host: Mapping[str, Any]) -> list[dict[str, Any]]:
