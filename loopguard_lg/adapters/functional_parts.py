@@ -189,7 +189,15 @@ class Asked:
 
 
 def _is_history(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(m, BaseMessage) for m in value)
+    return isinstance(value, list) and bool(value) and all(map(_is_message, value))
+
+
+def _is_message(item: Any) -> bool:
+    """Whether it is a message, or what LangChain makes one of."""
+    if isinstance(item, tuple):
+        return len(item) == 2 and all(isinstance(part, str) for part in item)
+    roles = isinstance(item, Mapping) and "role" in item
+    return roles or isinstance(item, BaseMessage)
 
 
 def _is_call(value: Any) -> bool:

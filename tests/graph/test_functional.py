@@ -330,3 +330,11 @@ def test_a_task_may_be_asked_for_its_result_again() -> None:
         return [good.result(), good.result(), raised[0] is raised[1]]
 
     assert agent.invoke("") == [2, 2, True]
+
+
+@pytest.mark.parametrize("first", [("user", "go"), {"role": "user", "content": "go"}])
+def test_messages_may_be_given_as_one_gives_them_to_a_model(first: Any) -> None:
+    """Pairs and dicts are messages too."""
+    state = plain(ScriptedModel(default=call("search", query="x")), Policy())([first])
+
+    assert state[-1].response_metadata["loopguard_exit"]["reason"] == "loop"
