@@ -278,6 +278,7 @@ def _note_turn(known: Known, turn: Turn, t: float, gap: float, scale: Scale) -> 
         scale.checks,
         known.edits,
         known.lines,
+        scale.spots,
         known.asked,
     )
 

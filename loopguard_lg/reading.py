@@ -14,7 +14,6 @@ from loopguard_lg.digests import (
     short,
     step_digests,
 )
-from loopguard_lg.editlog import edit_of
 from loopguard_lg.progress import MUCH, NOTHING, Outcome, read_outcome, state_in
 from loopguard_lg.roles import read_use, thinks
 from loopguard_lg.sketches import sketch
@@ -54,10 +53,11 @@ def read_turn(
         call = _read(step, policy, past.rows.near)
         gain = scale.call(call)
         waited = Mark.WAITED if _waited(call, policy, gap, past) else 0
+        if call.outcome.ok is False and scale.moved(call):
+            waited |= Mark.MOVED
         seen = _weighed(call, gain, waited, policy, tests)
-        if seen.changed and seen.path and seen.role == "write" and turn.t is not None:
-            edit = edit_of(step, seen.path)
-            scale.edits += (edit,) if edit else ()
+        if seen.changed and seen.path and seen.role == "write":
+            scale.wrote(step, seen.path, timed=turn.t is not None)
         found.setdefault((seen.call, seen.result), seen)
     return tuple(found.values())
 

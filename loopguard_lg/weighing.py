@@ -12,9 +12,10 @@ from zlib import crc32
 
 from loopguard_lg.commands import Use
 from loopguard_lg.digests import squeeze
-from loopguard_lg.editlog import Edit
+from loopguard_lg.editlog import Edit, edit_of
 from loopguard_lg.progress import LITTLE, MUCH, NOTHING, Outcome, todos_done
 from loopguard_lg.sketches import likeness, units
+from loopguard_lg.spots import edited, place_in, reported
 from loopguard_lg.steps import Step, clip
 from loopguard_lg.window import COMPACTION, HUMAN, Mark, key_of
 
@@ -75,6 +76,7 @@ class Scale:
         done: Items of the plan ticked off.
         checks: The fewest failures of each check.
         edits: What its calls did to files.
+        spots: Where failures were reported.
     """
 
     def __init__(self, past: History) -> None:
@@ -83,6 +85,7 @@ class Scale:
         self.done = past.known.done
         self.checks = past.known.checks.copy()
         self.edits: list[Edit] = []
+        self.spots = past.known.spots
 
     def talk(self, text: str) -> int:
         """What a reply without calls says that was not said before; never more than a
@@ -117,6 +120,22 @@ class Scale:
         if call.again and self._repeats(call):
             return LITTLE if self._forgotten(call.call) else NOTHING
         return self._worked(call, fresh)
+
+    def moved(self, call: Call) -> bool:
+        """Does a check that failed report another place than it did before?"""
+        place = place_in(call.step.result)
+        if place is None:
+            return False
+        self.spots, moved = reported(self.spots, *place)
+        return moved
+
+    def wrote(self, step: Step, path: str, *, timed: bool) -> None:
+        """Note what a write did to a file."""
+        if self.spots:
+            self.spots = edited(self.spots, path, step.args)
+        edit = edit_of(step, path) if timed else None
+        if edit:
+            self.edits.append(edit)
 
     def _worked(self, call: Call, fresh: int) -> int:
         """What a call that went well and is no repetition added."""

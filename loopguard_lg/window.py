@@ -44,6 +44,7 @@ class Mark:
     READ = 1 << 20
     WAIT = 1 << 21
     AGAIN = 1 << 22
+    MOVED = 1 << 23
 
 
 ROLE_MARKS = {
@@ -195,6 +196,7 @@ class Known(NamedTuple):
         checks: Pairs of a check's digest and the fewest failures it counted, flat.
         edits: The newest edits, flat (see `editlog`).
         lines: Tags of the lines that edits have put in place lately.
+        spots: Where failures were reported lately, flat (see `spots`).
         asked: 1 where the newest word of a person's asks for tests to be changed.
     """
 
@@ -208,6 +210,7 @@ class Known(NamedTuple):
     checks: list[int] = []
     edits: list[int] = []
     lines: list[int] = []
+    spots: list[int] = []
     asked: int = 0
 
 

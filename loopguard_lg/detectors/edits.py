@@ -35,8 +35,8 @@ def _refused(marks: int) -> bool:
 class FailingEdits:
     """Edits each followed by a failing check, or edits of one file that never apply.
 
-    A pass, another failure than those known, fewer failures than ever, or anything new
-    learned in between resets.
+    A pass, another failure than those known or one at another place, fewer failures
+    than ever, or anything new learned in between resets.
 
     Attributes:
         times: So many make a finding.
@@ -97,7 +97,7 @@ class FailingEdits:
             if marks & _EDIT == _EDIT:
                 edited = True
             if edited and marks & Mark.RED:
-                if rows.kin[k] not in known:
+                if rows.kin[k] not in known or marks & Mark.MOVED:
                     red.clear()
                 known.add(rows.kin[k])
                 red.append(k)

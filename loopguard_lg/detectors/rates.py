@@ -84,7 +84,8 @@ def _moved(history: History, made: list[Entry]) -> int:
     for k in range(len(rows.i) - 1, -1, -1):
         marks = rows.marks[k]
         edits = marks & Mark.WRITE and rows.i[k] in own
-        fresh = marks & Mark.RED and rows.kin[k] not in rows.kin[:k]
+        known = rows.kin[k] in rows.kin[:k] and not marks & Mark.MOVED
+        fresh = marks & Mark.RED and not known
         news = rows.gain[k] == MUCH and not edits
         if news or fresh or marks & Mark.PASSED:
             return rows.i[k]
