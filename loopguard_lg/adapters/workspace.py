@@ -112,10 +112,14 @@ class Workspace:
             raise WorkspaceError("this workspace takes no snapshots: give it some")
         return self.snapshots
 
-    def _restored(self, good: str, *, dry_run: bool = False) -> list[Change]:
+    def _restored(
+        self, good: str, *, agent: str = "", dry_run: bool = False
+    ) -> list[Change]:
         if dry_run:
             return self._shots.compare(good)
-        done = self._shots.restore(good)
+        holders = self._holders() if agent else {}
+        others = [path for path, who in holders.items() if who != agent]
+        done = self._shots.restore(good, keep=others)
         if self.watch:
             self.watch.forget()  # nobody edited that
         return done
@@ -140,7 +144,7 @@ class Workspace:
                 state |= {"good": saved, "edits": []}
             back |= targets.asks_back(event.event) or _goes_back(policy, event)
         if back and state.get("good") and not policy.observe_only:
-            plan = self._gone_back(plan, state)
+            plan = self._gone_back(plan, state, agent)
             state["edits"] = []
         if state != before:
             plan = replace(plan, memory=past.with_host(plan.memory, workspace=state))
@@ -151,8 +155,8 @@ class Workspace:
         shot = self._tried(lambda: self._shots.take(note))
         return shot.id if shot else None
 
-    def _gone_back(self, plan: Plan, state: Mapping[str, Any]) -> Plan:
-        done = self._tried(lambda: self._restored(state["good"]))
+    def _gone_back(self, plan: Plan, state: Mapping[str, Any], agent: str) -> Plan:
+        done = self._tried(lambda: self._restored(state["good"], agent=agent))
         if done is None:
             return plan
         said = prompts.restored([c.path for c in done if c.act != "keep"])

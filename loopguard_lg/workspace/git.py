@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -147,10 +147,14 @@ class Snapshots:
             now = self._repo.run("write-tree").decode().strip()
             return _planned(root, self._differences(now, self._known(snapshot)))
 
-    def restore(self, snapshot: str) -> list[Change]:
+    def restore(self, snapshot: str, *, keep: Collection[str] = ()) -> list[Change]:
         """Make the files what they were, and say what was done.
 
         What they are now is saved before, for `undo`.
+
+        Args:
+            snapshot: The snapshot's id.
+            keep: Paths that stay as they are: others are at work on them.
 
         Raises:
             WorkspaceError: There is no such snapshot, or files can't be written.
@@ -164,7 +168,7 @@ class Snapshots:
                 return []
             saved = self._commit(now, "before a restore")
             self._repo.run("update-ref", _UNDO, saved)
-            done = _planned(root, rows)
+            done = _planned(root, rows, keep)
             self._carried_out(root, rows, done)
         return done
 
@@ -292,10 +296,13 @@ class Snapshots:
 _Row: TypeAlias = tuple[bytes, str, str, str]
 
 
-def _planned(root: int, rows: list[_Row]) -> list[Change]:
-    gone = {path for path, _, new, _ in rows if new == _ABSENT}
+def _planned(root: int, rows: list[_Row], keep: Collection[str] = ()) -> list[Change]:
+    kept = {os.fsencode(path) for path in keep}
+    gone = {path for path, _, new, _ in rows if new == _ABSENT and path not in kept}
 
     def act(path: bytes, old: str, new: str) -> Act:
+        if path in kept:
+            return "keep"
         if new == _ABSENT:
             return "delete"
         fresh = old == _ABSENT

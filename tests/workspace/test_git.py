@@ -59,6 +59,21 @@ def test_a_dry_run_changes_nothing(root: Path, shots: Snapshots) -> None:
     assert shots.compare(shot.id) == shots.restore(shot.id)
 
 
+def test_paths_that_are_to_be_kept_are_kept(root: Path, shots: Snapshots) -> None:
+    """Changed, new or deleted: the restore says so and leaves them alone."""
+    for name in "ab":
+        (root / name).write_text("1")
+    shot = shots.take()
+    (root / "a").write_text("2")
+    (root / "b").unlink()
+    (root / "c").write_text("2")
+
+    done = shots.restore(shot.id, keep=["a", "b", "c"])
+
+    assert {change.act for change in done} == {"keep"}
+    assert tree(root) == {b"a": ("file", b"2"), b"c": ("file", b"2")}
+
+
 _NAMES = st.sampled_from([b"a", b"b", b"A", b"d/a", b"d/b", b"d/e/a", b"\xff\n", b"-x"])
 _FILES = st.dictionaries(
     _NAMES,

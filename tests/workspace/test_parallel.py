@@ -19,6 +19,7 @@ from loopguard_lg.workspace.git import Snapshots
 from loopguard_lg.workspace.locks import Locks
 from tests.workspace.coding import (
     GO,
+    RIGHT,
     agent,
     edit,
     failing,
@@ -71,6 +72,24 @@ def test_every_spelling_of_a_path_is_one_file(
     graph, _ = agent(root, [edit("a", "b", path=path)], guarded(place))
 
     assert "is being edited" in results(graph.invoke(GO))[0]
+
+
+def test_going_back_leaves_the_files_of_others_alone(
+    root: Path, place: Workspace
+) -> None:
+    """Those that another agent holds the lock on."""
+    assert place.locks
+    (root / "theirs.py").write_text("1")
+    (root / "other").write_text("echo 2 > theirs.py")
+    place.locks.attempt("theirs.py", "other")
+    script = [call("run_tests"), call("bash", command="sh other"), *failing(6)]
+    graph, model = agent(root, script, guarded(place))
+
+    graph.invoke(GO)
+
+    assert any("again as they were" in request.text for request in model.requests)
+    assert (root / "theirs.py").read_text() == "2\n"
+    assert (root / "price.py").read_text() == RIGHT
 
 
 def test_locks_are_free_when_the_run_is_over(root: Path, place: Workspace) -> None:
