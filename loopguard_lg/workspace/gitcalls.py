@@ -131,15 +131,15 @@ class Repository:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One at a time for a store, across threads and processes."""
-        self._prepare()
+        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.place / "loopguard.lock").open("w") as lock:
             _flock(lock)
+            self._prepare()
             # Whoever was killed in here has left git's own lock behind.
             (self.place / "index.lock").unlink(missing_ok=True)
             yield
 
     def _prepare(self) -> None:
-        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (self.place / "HEAD").exists():
             self.run("init", "-q", "--template=", "--initial-branch=none")
         info = self.place / "info"

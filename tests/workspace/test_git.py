@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,20 @@ def test_a_tree_that_has_not_changed_is_one_snapshot(
 
     assert shots.take("first").id == shots.take("second").id
     assert [shot.note for shot in shots.taken()] == ["first"]
+
+
+def test_many_at_once_take_turns(root: Path, tmp_path: Path) -> None:
+    """From the first one on, which makes the repository."""
+
+    def taken(n: int) -> str:
+        (root / str(n)).write_text("1")
+        return Snapshots(root=root, store=tmp_path / "store").take().id
+
+    with ThreadPoolExecutor(4) as pool:
+        ids = [*pool.map(taken, range(6))]
+
+    shots = Snapshots(root=root, store=tmp_path / "store")
+    assert {shot.id for shot in shots.taken()} == {*ids}
 
 
 def test_the_oldest_snapshots_are_dropped(root: Path, tmp_path: Path) -> None:
