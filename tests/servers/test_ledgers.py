@@ -121,7 +121,9 @@ def test_old_windows_are_forgotten(ledger: BudgetLedger) -> None:
 
 def test_a_forked_worker_has_connections_of_its_own(postgres: str) -> None:
     """A process that is forked with a ledger in use draws on, and so does its child."""
-    command = [sys.executable, "-m", "tests.servers.drawer", postgres, "forked"]
+    # From 3.12 on Python warns of each fork of a process with threads.
+    python = [sys.executable, "-W", "ignore::DeprecationWarning"]
+    command = [*python, "-m", "tests.servers.drawer", postgres, "forked"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     assert (done.stdout.split(), done.stderr) == (["1", "1"], "")
