@@ -23,6 +23,7 @@ from loopguard_lg import (
     decide,
 )
 from loopguard_lg.analysis.replay import verdicts
+from loopguard_lg.budgets import Exceeded
 from loopguard_lg.detectors import Bloat
 from loopguard_lg.hooks import GuardEvent, Name
 from loopguard_lg.steps import Compaction, Event, Tokens
@@ -301,6 +302,21 @@ def test_a_recorder_s_memory_does_not_grow_with_its_threads(tmp_path: Path) -> N
 
     assert held[0] == held[1]
     assert len(lines(recorder.path)) == 391
+
+
+def test_an_exit_on_a_budget_says_so(tmp_path: Path) -> None:
+    """The recording tells a run that was capped from one that went in circles."""
+    file = tmp_path / "r.jsonl"
+    out = Exceeded(limit="steps", spent=1, allowed=1, scope="run")
+    verdict = Verdict(action="exit", exceeded=out)
+    with Recorder(file) as recorder:
+        recorder(seen(search()))
+        about: dict[str, Any] = {"thread": "t", "agent": "main", "event": None}
+        recorder(GuardEvent(name="exited", verdict=verdict, **about))
+
+    (run,) = read(file)
+    assert isinstance(run, Trajectory)
+    assert (run.steps[-1]["name"], run.steps[-1]["reason"]) == ("exited", "budget")
 
 
 @pytest.mark.parametrize("name", ["reflected", "escalated", "asked"])
