@@ -26,7 +26,7 @@ from loopguard_lg.analysis.intervals import Estimate
 from loopguard_lg.traces.store import RUNS, Store
 
 if TYPE_CHECKING:
-    from loopguard_lg.analysis.score import Labels
+    from loopguard_lg.analysis.labels import Labels
 
 Dimension: TypeAlias = Literal["all", "agent", "tool", "model", "version", "source"]
 """What runs can be grouped by."""

@@ -20,7 +20,7 @@ from loopguard_lg.traces.model import Trajectory, from_dict
 from loopguard_lg.traces.store import Store
 
 if TYPE_CHECKING:
-    from loopguard_lg.analysis.score import Labels
+    from loopguard_lg.analysis.labels import Labels
 
 By: TypeAlias = Literal["kind", "tool", "model"]
 """What loops are counted by."""

@@ -4,69 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-import orjson
-
+from loopguard_lg.analysis.labels import Label, Labels
 from loopguard_lg.analysis.replay import Outcome
-from loopguard_lg.errors import TraceFormatError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """What a person says of a run.
-
-    Attributes:
-        loop: Does it go in circles; `unclear` is left out of every figure.
-        kind: In which way.
-        onset: The `i` from which a competent observer would say so.
-        reason: Why.
-    """
-
-    loop: bool | Literal["unclear"]
-    kind: str | None = None
-    onset: int | None = None
-    reason: str = ""
-
-
-Labels: TypeAlias = Mapping[str, Label]
-"""Labels by the id of the run."""
-
-
-def read_labels(path: str | Path) -> dict[str, Label]:
-    """The labels of a file, one JSON object a line.
-
-    Raises:
-        TraceFormatError: A line can't be read.
-        OSError: The file can't be.
-    """
-    labels = {}
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.isspace():
-                continue
-            try:
-                name, label = _label(orjson.loads(line))
-            except ValueError as error:
-                raise TraceFormatError(str(path), number, str(error)) from None
-            labels[name] = label
-    return labels
-
-
-def _label(data: Any) -> tuple[str, Label]:
-    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
-        raise ValueError("a label is an object with an `id`")
-    loop, onset = data.get("loop"), data.get("onset_step")
-    if loop not in (True, False, "unclear"):
-        raise ValueError(f'`loop` is true, false or "unclear", not {loop!r}')
-    if onset is not None and type(onset) is not int:
-        raise ValueError(f"`onset_step` is a whole number or null, not {onset!r}")
-    kind, reason = data.get("kind"), data.get("reason") or ""
-    return data["id"], Label(loop=loop, kind=kind, onset=onset, reason=str(reason))
 
 
 @dataclass(slots=True)

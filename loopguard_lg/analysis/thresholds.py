@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from loopguard_lg.analysis.labels import Label
 from loopguard_lg.analysis.replay import check
-from loopguard_lg.analysis.score import Confusion, Label
+from loopguard_lg.analysis.score import Confusion
 from loopguard_lg.detectors import Detector
 from loopguard_lg.policy import Policy
 from loopguard_lg.traces.model import Trajectory

@@ -25,7 +25,7 @@ from loopguard_lg.cli.common import (
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.facts import RunFacts
-    from loopguard_lg.analysis.score import Label, Labels
+    from loopguard_lg.analysis.labels import Label, Labels
     from loopguard_lg.policy import Policy
     from loopguard_lg.traces.model import Trajectory
 
@@ -70,12 +70,13 @@ def calibrate(
     Example: loopguard calibrate runs.jsonl --out loopguard.toml
     """
     with extra("analysis"):
-        from loopguard_lg.analysis import calibrate as calibrating, score
+        from loopguard_lg.analysis import calibrate as calibrating
         from loopguard_lg.analysis.calibrate_text import policy_file
+        from loopguard_lg.analysis.labels import read_labels
         from loopguard_lg.analysis.replay import map_runs
         from loopguard_lg.analysis.thresholds import choose
 
-    known = score.read_labels(labels) if labels else {}
+    known = read_labels(labels) if labels else {}
     policy = load_policy(None)
     seen = map_runs(partial(_kept, policy, known), open_lines(paths), processes(jobs))
     runs = Replayed(seen)

@@ -77,6 +77,8 @@ def _line(outcome: Outcome) -> str:
 
 
 def _summary(total: int, kinds: Counter[str | None]) -> str:
+    if not total:
+        return "there is no run to check"
     parts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     tripped = f"{kinds.total()} of {total} runs trip"
     return f"{tripped} ({parts})" if parts else tripped

@@ -84,6 +84,11 @@ def load_policy(name: str | None) -> Policy:
     return Policy(budget=()) if name is None else Policy.load(name, env={})
 
 
+def kinds_of(policy: Policy) -> set[str]:
+    """The kinds of loops that a policy's detectors look for, yours included."""
+    return {detector.kind for detector in policy.detectors}
+
+
 def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:
     """The lines of all files, in order.
 

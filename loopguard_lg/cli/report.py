@@ -18,6 +18,7 @@ from loopguard_lg.cli.common import (
     complain,
     extra,
     find,
+    kinds_of,
     load_policy,
     open_lines,
     print_json,
@@ -84,12 +85,13 @@ def report(
     if run is not None or svg or png or terminal:
         return _show(paths, policy, run, svg, png)
     with extra("analysis"):
-        from loopguard_lg.analysis import report as reports, score
+        from loopguard_lg.analysis import report as reports
+        from loopguard_lg.analysis.labels import read_labels
         from loopguard_lg.analysis.replay import map_runs
         from loopguard_lg.traces.store import Store
 
     settings, store = load_policy(policy), Store()
-    known = score.read_labels(labels) if labels else None
+    known = read_labels(labels, kinds_of(settings)) if labels else None
     look = partial(reports.look, settings)
     runs = Replayed(map_runs(look, open_lines(paths), processes(jobs)))
     found = reports.gather(

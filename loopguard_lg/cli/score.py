@@ -13,6 +13,8 @@ from loopguard_lg.cli.common import (
     Paths,
     PolicyName,
     complain,
+    kinds_of,
+    load_policy,
     print_json,
     printable,
     replayed,
@@ -41,8 +43,9 @@ def score(
     Example: loopguard score runs.jsonl --labels labels.jsonl --min-precision 0.9
     """
     from loopguard_lg.analysis import score as scoring
+    from loopguard_lg.analysis.labels import read_labels
 
-    known = scoring.read_labels(labels)
+    known = read_labels(labels, kinds_of(load_policy(policy)))
     runs = replayed(paths, policy, jobs)
     figures = scoring.score(runs, known)
     if as_json:

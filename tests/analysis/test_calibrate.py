@@ -20,8 +20,8 @@ from loopguard_lg.analysis.calibrate import (
 )
 from loopguard_lg.analysis.calibrate_text import policy_file
 from loopguard_lg.analysis.facts import RunFacts
+from loopguard_lg.analysis.labels import Label
 from loopguard_lg.analysis.replay import check
-from loopguard_lg.analysis.score import Label
 from loopguard_lg.analysis.thresholds import choose, with_threshold
 from loopguard_lg.traces.model import from_dict
 from tests.analysis.made import FREE, circles, facts_of, works

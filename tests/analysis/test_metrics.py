@@ -9,8 +9,8 @@ import pytest
 
 from loopguard_lg import Budget, Policy
 from loopguard_lg.analysis import metrics
+from loopguard_lg.analysis.labels import Label
 from loopguard_lg.analysis.metrics import Group, groups, loops, stored
-from loopguard_lg.analysis.score import Label
 from loopguard_lg.errors import LoopGuardError
 from loopguard_lg.traces.store import Store
 from tests.analysis.made import circles, facts_of, run, works

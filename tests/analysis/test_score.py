@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from loopguard_lg.analysis.labels import Label
 from loopguard_lg.analysis.replay import Outcome
-from loopguard_lg.analysis.score import Confusion, Label, read_labels, score
-from loopguard_lg.errors import TraceFormatError
+from loopguard_lg.analysis.score import Confusion, score
 
 
 def outcome(name: str, step: int | None = None, **more: Any) -> Outcome:
@@ -128,35 +127,3 @@ def test_f1_is_the_harmonic_mean(pairs: list[tuple[bool, bool]]) -> None:
     if counts.precision and counts.recall and counts.f1:
         mean = 2 / (1 / counts.precision + 1 / counts.recall)
         assert counts.f1 == pytest.approx(mean)
-
-
-def test_labels_are_read_by_id(tmp_path: Path) -> None:
-    """A label file is JSON lines; unknown keys do no harm."""
-    file = tmp_path / "labels.jsonl"
-    file.write_text(
-        '{"id": "a", "loop": true, "kind": "churn", "onset_step": 4, "who": "me"}\n\n'
-        '{"id": "b", "loop": "unclear"}\n'
-    )
-
-    assert read_labels(file) == {
-        "a": Label(loop=True, kind="churn", onset=4),
-        "b": Label(loop="unclear"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("{", "unexpected end"),
-        ('{"loop": true}', "a label is an object with an `id`"),
-        ('{"id": "a", "loop": "no"}', "`loop` is true, false"),
-        ('{"id": "a", "loop": true, "onset_step": "4"}', "`onset_step` is a whole"),
-    ],
-)
-def test_a_wrong_label_is_named(tmp_path: Path, line: str, problem: str) -> None:
-    """An error says which line of the labels is wrong, and how."""
-    file = tmp_path / "labels.jsonl"
-    file.write_text('{"id": "b", "loop": false}\n' + line)
-
-    with pytest.raises(TraceFormatError, match=rf"labels\.jsonl:2: .*{problem}"):
-        read_labels(file)

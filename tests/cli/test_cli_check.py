@@ -31,6 +31,13 @@ def test_no_loop_is_status_zero(loopguard: Shell, fine: dict[str, Any]) -> None:
     assert result == (0, "0 of 1 runs trip\n", "")
 
 
+def test_a_file_without_runs_is_said_to_have_none(loopguard: Shell) -> None:
+    """Nothing is wrong with it, but nobody takes it for a run that is fine."""
+    result = loopguard("check", loopguard.write("r.jsonl"))
+
+    assert result == (0, "there is no run to check\n", "")
+
+
 def test_json_is_one_object_a_run_in_order(
     loopguard: Shell, loop: dict[str, Any], fine: dict[str, Any]
 ) -> None:

@@ -127,6 +127,8 @@ def test_a_broken_line_is_status_two(loopguard: Shell, files: tuple[str, ...]) -
     [
         ("{", "labels.jsonl:1: "),
         ('{"id": "x", "loop": 3}', "labels.jsonl:1: `loop` is"),
+        ('{"id": "x", "loop": true, "kind": "lop"}', "labels.jsonl:1: `kind` is"),
+        ("", "labels.jsonl: there is no label in it"),
     ],
 )
 def test_a_broken_label_is_named(
