@@ -52,11 +52,16 @@ def bars(rows: Sequence[Mapping[str, Any]]) -> Markup:
 
 
 def days(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    """Runs that trip by day and kind; a sentence where the runs do not say when."""
+    """Runs that trip by day and name; a sentence where the runs do not say when."""
+    totals: Counter[str] = Counter()
+    for row in rows:
+        totals[row["name"]] += row["runs"]
+    named = {name for name, _ in totals.most_common(HUES - 1)}
     by_day: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         if row["day"] is not None:
-            by_day[row["day"]][row["kind"]] += row["runs"]
+            name = row["name"] if row["name"] in named else "(others)"
+            by_day[row["day"]][name] += row["runs"]
     if not by_day:
         why = "No looping run says when it began (t0): there is no picture over time."
         return tag("p", why, class_="dim")

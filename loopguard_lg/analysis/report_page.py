@@ -174,6 +174,10 @@ def _loops(loops: Mapping[By, Sequence[Mapping[str, Any]]]) -> Iterator[Markup]:
     ]
     yield tag("div", *cards, class_="charts")
     yield charts.days(loops["kind"])
+    for by in ("tool", "model"):
+        if any(row["day"] is not None for row in loops[by]):
+            head = tag("summary", f"By day and {by}")
+            yield tag("details", head, charts.days(loops[by]))
 
 
 def _tables(groups: Mapping[Dimension, Sequence[Group]]) -> Iterator[Markup]:

@@ -83,6 +83,7 @@ def test_loops_are_shown_by_day_where_runs_say_when() -> None:
     text = page(report(*[circles(f"c{n}", t0=t0) for n, t0 in enumerate(when)]))
 
     assert "<title>2026-03-01: repeat 2</title>" in text
+    assert "<title>2026-03-01: search 2</title>" in text
     assert "there is no picture over time" in page(report(circles("a")))
 
 
