@@ -163,3 +163,11 @@ def test_causes_are_counted_by_kind() -> None:
         {"name": "(not said)", "kind": "churn", "runs": 1},
     ]
     assert breakdown({"c": known["c"]}) == []
+
+
+def test_the_page_explains_every_cause() -> None:
+    """What can be chosen is in the documentation, word for word."""
+    page = Path(__file__).parents[2].joinpath("docs/label.md").read_text("utf-8")
+
+    for name, meaning in CAUSES.items():
+        assert f"| `{name}` | {meaning} |" in page

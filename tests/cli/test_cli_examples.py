@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 import typer
+from textual.pilot import Pilot
 
+from loopguard_lg.analysis.labelling import Session
+from loopguard_lg.cli import label
 from loopguard_lg.cli.app import app, run
+from loopguard_lg.cli.label_app import LabelApp
 
 from .conftest import Shell
 
@@ -49,7 +53,17 @@ def folder(loopguard: Shell, trajectory: Any, monkeypatch: pytest.MonkeyPatch) -
     loopguard.write("labels.jsonl", *labels, {"id": "fine0", "loop": False})
     (loopguard.folder / "loopguard.toml").write_text(POLICY)
     monkeypatch.chdir(loopguard.folder)
+    monkeypatch.setattr(label, "show", at_the_keyboard)
     return loopguard.folder
+
+
+def at_the_keyboard(session: Session, path: Path) -> None:
+    """Label one run and leave, on a screen that nobody sees."""
+
+    async def keys(pilot: Pilot[None]) -> None:
+        await pilot.press("n", "q")
+
+    LabelApp(session, path).run(headless=True, auto_pilot=keys)
 
 
 def example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> list[str]:
