@@ -34,7 +34,7 @@ Paths: TypeAlias = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH",
-        help="Recordings: .jsonl, .jsonl.gz or .json; - is standard input.",
+        help="Recordings of any format (docs/readers.md); - is standard input.",
     ),
 ]
 PolicyName: TypeAlias = Annotated[
@@ -95,10 +95,12 @@ def open_lines(paths: Sequence[str]) -> Iterator[Line | TraceFormatError]:
     Raises:
         InputError: There is no such file, before any is read.
     """
+    from loopguard_lg.traces.checkpoints import is_address
     from loopguard_lg.traces.readers import STDIN, lines
 
     for path in paths:
-        if path != STDIN and not os.path.exists(path):
+        elsewhere = path == STDIN or is_address(path)
+        if not elsewhere and not os.path.exists(path):
             raise InputError(f"{path}: no such file")
     return chain.from_iterable(map(lines, paths))
 

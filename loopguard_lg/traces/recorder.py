@@ -32,7 +32,8 @@ MOST = 1_000
 _DEPTH = 60
 """Nesting below which a value is written as text; also ends cycles."""
 
-_INTERVENTIONS = frozenset({"reflected", "escalated", "asked", "exited"})
+INTERVENTIONS = frozenset({"reflected", "escalated", "asked", "exited"})
+"""Names of events that are written as steps of their own."""
 
 
 _Key: TypeAlias = tuple[str, str]
@@ -122,12 +123,12 @@ class Recorder:
         """Take down what the engine was fed, and what was said because of it."""
         key = event.thread, event.agent
         if event.name == "seen" and event.event is not None:
-            step = from_event(_hashed(event.event), event.verdict.i)
+            step = from_event(hashed(event.event), event.verdict.i)
             kept = self._kept(step)
             with self._lock:
                 self._see(key, step, kept)
-        elif event.name in _INTERVENTIONS:
-            kept = self._kept(_intervention(event))
+        elif event.name in INTERVENTIONS:
+            kept = self._kept(intervention(event))
             with self._lock:
                 self._say(key, kept, last=event.name == "exited")
 
@@ -214,7 +215,7 @@ class _Run:
         self.agents: dict[str, None] = {}
 
 
-def _hashed(event: Event) -> Event:
+def hashed(event: Event) -> Event:
     """The event with the digests of what is going to be clipped."""
     if not isinstance(event, Turn):
         return event
@@ -230,7 +231,8 @@ def _digested(step: Step) -> Step:
     )
 
 
-def _intervention(event: GuardEvent) -> dict[str, Any]:
+def intervention(event: GuardEvent) -> dict[str, Any]:
+    """The step that an act of the guard is written as."""
     return {
         "i": event.verdict.i,
         "agent": event.agent,

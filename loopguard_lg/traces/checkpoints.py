@@ -1,0 +1,213 @@
+"""Threads in databases of LangGraph's checkpointers, SQLite and PostgreSQL.
+
+A thread is read off the writes to its `messages` channel, from the first checkpoint to
+the newest one, along its own branch: so what was compacted away is still there, and
+when it went is known. Nothing that is stored is made into an object: values are decoded
+as plain data, and LangGraph itself is not needed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import orjson
+import ormsgpack
+
+Rows: TypeAlias = Sequence[Sequence[Any]]
+Query: TypeAlias = Callable[[str, Sequence[Any]], Rows]
+
+CHANNEL = "messages"
+_REMOVE_ALL = "__remove_all__"
+_SNAPSHOT = 7  # an extension that holds a value, where others hold a name before it
+
+FAULTS = (sqlite3.Error, ormsgpack.MsgpackDecodeError, OSError, RuntimeError)
+"""What reading a database may raise; psycopg's errors come as `RuntimeError`."""
+
+_THREADS = "SELECT DISTINCT thread_id, checkpoint_ns FROM checkpoints ORDER BY 1, 2"
+_CHAIN = (
+    "SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints"
+    " WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id"
+)
+_WRITES = (
+    "SELECT checkpoint_id, type, {value} FROM {table}"
+    " WHERE thread_id = ? AND checkpoint_ns = ? AND channel = ?"
+    " ORDER BY checkpoint_id, task_path, task_id, idx"
+)
+
+
+def is_address(path: str) -> bool:
+    """Is it the address of a PostgreSQL database?"""
+    return path.startswith(("postgresql://", "postgres://"))
+
+
+def sqlite(path: str) -> Iterator[dict[str, Any] | str]:
+    """The threads of a SQLite file; what can't be read comes as a text that says so."""
+    address = f"{Path(path).absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(address, uri=True)
+    try:
+
+        def query(text: str, values: Sequence[Any]) -> Rows:
+            return connection.execute(text, values).fetchall()
+
+        yield from _threads(query, "writes", "value", _sqlite_values)
+    finally:
+        connection.close()
+
+
+def postgres(address: str) -> Iterator[dict[str, Any] | str]:
+    """The threads of a PostgreSQL database (extra `fleet`)."""
+    try:
+        import psycopg
+    except ModuleNotFoundError:
+        raise RuntimeError("this needs `pip install 'loopguard_lg[fleet]'`") from None
+    try:
+        with psycopg.connect(address) as connection:
+            connection.read_only = True
+
+            def query(text: str, values: Sequence[Any]) -> Rows:
+                made: Any = text.replace("?", "%s")
+                return connection.execute(made, values).fetchall()
+
+            yield from _threads(query, "checkpoint_writes", "blob", _postgres_values)
+    except psycopg.Error as error:
+        raise RuntimeError(str(error)) from None
+
+
+def _threads(
+    query: Query, table: str, value: str, values: Callable[..., Rows]
+) -> Iterator[dict[str, Any] | str]:
+    writes = _WRITES.format(table=table, value=value)
+    for thread, namespace in query(_THREADS, ()):
+        name = f"{thread}/{namespace}" if namespace else thread
+        branch = _branch(query(_CHAIN, (thread, namespace)))
+        try:
+            found = _log(query(writes, (thread, namespace, CHANNEL)), branch)
+            found = found or _log(values(query, thread, namespace, branch[-1]), ())
+        except ValueError as error:
+            yield f"thread {name}: {error}"
+            continue
+        if found:
+            yield {"thread_id": name, "messages": found}
+
+
+def _branch(rows: Rows) -> list[str]:
+    """The checkpoints from the first to the newest one, without other branches."""
+    parents: dict[str, str | None] = {str(id_): parent for id_, parent in rows}
+    at: str | None = str(rows[-1][0])
+    branch: list[str] = []
+    while at is not None and at in parents:
+        branch.append(at)
+        at = parents.pop(at)
+    return branch[::-1]
+
+
+def _log(rows: Rows, branch: Sequence[str]) -> list[Any]:
+    """All messages that were ever there, in order, and where a view was cut.
+
+    Args:
+        rows: Checkpoint, type and value of each write.
+        branch: The checkpoints that count; empty for all.
+    """
+    kept = frozenset(branch)
+    log = _Log()
+    for checkpoint, kind, value in rows:
+        if not kept or checkpoint in kept:
+            for message in _messages(decoded(kind, value)):
+                log.take(message)
+    return log.messages
+
+
+class _Log:
+    """Messages by the time they came; `first` is the id of the first one in view."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self._places: dict[str, int] = {}
+        self._view: list[str] = []
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Add a message, put it in the place of the one of its id, or cut the view."""
+        id_ = str(message.get("id") or f"-{len(self.messages)}")
+        if message.get("type") == "remove":
+            self._remove(id_)
+        elif id_ in self._places:
+            self.messages[self._places[id_]] = message
+        else:
+            self._places[id_] = len(self.messages)
+            self.messages.append(message)
+            self._view.append(id_)
+
+    def _remove(self, id_: str) -> None:
+        """Mark a cut where the first message in view goes."""
+        if id_ == _REMOVE_ALL or self._view[:1] == [id_]:
+            self.messages.append({"type": "remove", "id": id_})
+        self._view = [] if id_ == _REMOVE_ALL else [v for v in self._view if v != id_]
+
+
+def _messages(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The messages of a write, in the forms that LangChain takes."""
+    pair = isinstance(value, list | tuple) and len(value) == 2
+    if isinstance(value, Mapping):
+        yield value
+    elif isinstance(value, str):
+        yield {"type": "human", "content": value}
+    elif pair and all(isinstance(part, str) for part in value):
+        yield {"role": {"human": "user", "ai": "assistant"}.get(value[0], value[0]),
+               "content": value[1]}  # fmt: skip
+    else:
+        for inner in value if isinstance(value, list | tuple) else ():
+            yield from _messages(inner)
+
+
+def decoded(kind: str | None, value: Any) -> Any:
+    """A stored value as plain data.
+
+    Raises:
+        ValueError: It is of a type that can't be read, an encrypted one perhaps.
+    """
+    if kind == "msgpack":
+        return _unpacked(bytes(value))
+    if kind == "json":
+        return orjson.loads(bytes(value))
+    if kind in ("null", "empty", None):
+        return None
+    raise ValueError(f"values of type {kind!r} can't be read")
+
+
+def _unpacked(data: bytes) -> Any:
+    option = ormsgpack.OPT_NON_STR_KEYS
+    return ormsgpack.unpackb(data, ext_hook=_extension, option=option)
+
+
+def _extension(code: int, data: bytes) -> Any:
+    """The fields of an object, in the place of it."""
+    found = _unpacked(data)
+    if code == _SNAPSHOT or not isinstance(found, list | tuple) or len(found) < 3:
+        return found
+    return found[2]
+
+
+def _sqlite_values(query: Query, thread: str, namespace: str, id_: str) -> Rows:
+    """The messages as the newest checkpoint has them."""
+    text = (
+        "SELECT type, checkpoint FROM checkpoints"
+        " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
+    )
+    ((kind, value),) = query(text, (thread, namespace, id_))
+    found = decoded(kind, value).get("channel_values", {}).get(CHANNEL, [])
+    return [(id_, "json", orjson.dumps(found, default=str))]
+
+
+def _postgres_values(query: Query, thread: str, namespace: str, id_: str) -> Rows:
+    """The same; values stand in a table of their own, by version."""
+    text = (
+        "SELECT checkpoint_id, b.type, b.blob FROM checkpoints c"
+        " JOIN checkpoint_blobs b USING (thread_id, checkpoint_ns)"
+        " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
+        " AND b.channel = ?"
+        " AND b.version = c.checkpoint -> 'channel_versions' ->> b.channel"
+    )
+    return query(text, (thread, namespace, id_, CHANNEL))

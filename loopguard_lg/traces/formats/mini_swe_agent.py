@@ -1,0 +1,103 @@
+"""Trajectories of mini-SWE-agent (`.traj.json`): chat messages, one shell command each.
+
+Up to version 1 a reply holds the command in a fenced block and the next message what
+came of it, in `<returncode>` and `<output>`; later ones call tools like any chat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from loopguard_lg.traces.formats import openai
+from loopguard_lg.traces.formats.base import (
+    Answer,
+    Call,
+    Fields,
+    Format,
+    Item,
+    Reply,
+    Word,
+    known,
+    listed,
+    mapping,
+    real,
+    run_of,
+    string,
+    text_of,
+)
+from loopguard_lg.traces.formats.swe_agent import model_of, solved
+
+_FENCED = re.compile(r"```(?:bash|sh|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
+_CODE = re.compile(r"<returncode>\s*(-?\d+)")
+
+
+def _matches(record: Any) -> bool:
+    outer = mapping(record)
+    kind = outer.get("trajectory_format")
+    named = isinstance(kind, str) and kind.startswith("mini-swe-agent")
+    return "messages" in outer and (
+        named or "mini_version" in mapping(outer.get("info"))
+    )
+
+
+def _read(records: Sequence[Any], key: str) -> Fields:
+    record = mapping(records[0])
+    info = mapping(record.get("info"))
+    return run_of(
+        string(record.get("instance_id")) or key,
+        _items([*map(mapping, listed(record.get("messages")))]),
+        source="mini_swe_agent",
+        model=model_of(record),
+        success=solved(record, info),
+        exit_status=string(info.get("exit_status")),
+    )
+
+
+def _items(messages: Sequence[Fields]) -> Iterator[Item]:
+    waiting = False
+    for message in messages:
+        text, role = text_of(message.get("content")), message.get("role")
+        if role == "assistant":
+            calls = openai.calls_of(message) or _commands(message, text)
+            waiting = bool(calls)
+            yield Reply(text=text, calls=calls, about=_about(message))
+        elif role == "tool" or (role == "user" and waiting and _answers(message, text)):
+            id_ = str(message.get("tool_call_id") or "")
+            yield Answer(id=id_, text=text, error=_failed(message, text))
+        elif role == "user":
+            yield Word(text=text)
+
+
+def _commands(message: Fields, text: str) -> list[Call]:
+    actions = listed(mapping(message.get("extra")).get("actions"))
+    found = [mapping(action).get("command") for action in actions]
+    commands = [*filter(None, found)] or _FENCED.findall(text)
+    return [Call(tool="bash", args={"command": command}) for command in commands]
+
+
+def _about(message: Fields) -> dict[str, Any]:
+    extra = mapping(message.get("extra"))
+    return {
+        **openai.usage_of(mapping(extra.get("response"))),
+        **known(cost=real(extra.get("cost"))),
+    }
+
+
+def _answers(message: Fields, text: str) -> bool:
+    """Whether it is what came of a command, and no word of a person's."""
+    return "returncode" in mapping(message.get("extra")) or bool(
+        _CODE.search(text) or "<output>" in text or "<exception>" in text
+    )
+
+
+def _failed(message: Fields, text: str) -> bool | None:
+    code = mapping(message.get("extra")).get("returncode")
+    found = _CODE.search(text)
+    if code is None and found:
+        code = int(found[1])
+    return None if code is None else code != 0
+
+
+FORMAT = Format("a mini-SWE-agent trajectory", _matches, _read)
