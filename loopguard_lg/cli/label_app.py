@@ -31,10 +31,14 @@ class LabelApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #head { height: auto; padding: 0 1; background: $panel; }
-    #steps { width: 2fr; height: 1fr; border: none; }
+    #steps {
+        width: 2fr; height: 1fr; border: none;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
     #side { width: 1fr; height: 1fr; padding: 0 1; border-left: solid $panel; }
     #full { height: 40%; padding: 0 1; border-top: solid $panel; }
     #help { height: auto; padding: 0 1; background: $panel; }
+    .choosing #full, .choosing #steps { display: none; }
     """
 
     def __init__(self, session: Session, path: Path) -> None:
@@ -81,12 +85,13 @@ class LabelApp(App[None]):
         steps = self.query_one("#steps", OptionList)
         steps.clear_options()
         shown = (f"{i:>4}  {printable(s)}" for i, s, _ in self.session.sheet.lines)
-        steps.add_options(Text(line, no_wrap=True) for line in shown)
+        steps.add_options(map(Text, shown))
 
     def _show(self) -> None:
         session = self.session
         lines = session.sheet.lines
         self.query_one("#steps", OptionList).highlighted = session.cursor
+        self.screen.set_class(session.mode in ("kind", "cause"), "choosing")
         full = lines[session.cursor].full if lines else "(the run has no step)"
         shown = "\n".join(map(printable, full.splitlines()))
         self.query_one("#text", Static).update(Text(shown))
@@ -101,7 +106,13 @@ def _head(session: Session) -> str:
 
 
 def _side(session: Session) -> Iterator[str]:
-    """The label as it is, and what can be chosen."""
+    """The label as it is, or what can be chosen for it."""
+    if session.mode in ("kind", "cause"):
+        for key, name in choices(session.mode).items():
+            about = f": {CAUSES[name]}" if session.mode == "cause" else ""
+            yield f"{key}  {name}{about}"
+        yield "escape leaves it as it is"
+        return
     label = session.label
     for name in ("loop", "kind", "onset", "cause", "reason"):
         value = None if label is None else getattr(label, name)
@@ -110,10 +121,5 @@ def _side(session: Session) -> Iterator[str]:
     missing = session.missing(session.sheet)
     yield ""
     yield session.hint or (f"missing: {', '.join(missing)}" if missing else "complete")
-    if session.mode in ("kind", "cause"):
-        yield ""
-        for key, name in choices(session.mode).items():
-            about = f": {CAUSES[name]}" if session.mode == "cause" else ""
-            yield f"{key}  {name}{about}"
     if session.mode == "reason":
         yield "type; enter ends"
