@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+
+from loopguard_lg.analysis.shares import wilson
 
 LEVEL = 0.95
 """Share of all intervals that cover the true value."""
@@ -50,19 +51,8 @@ class Estimate(NamedTuple):
 
 
 def share(k: int, n: int, level: float = LEVEL) -> Estimate:
-    """The share `k / n` with its score interval.
-
-    Source: E. B. Wilson, Probable inference, the law of succession, and statistical
-    inference, JASA 22 (1927). Stays within 0 and 1 and holds for few runs as well.
-    """
-    if not n:
-        return Estimate()
-    z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
-    p = k / n
-    middle = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (p * (1 - p) + z2 / (4 * n)) / n) / (1 + z2 / n)
-    low = 0.0 if k == 0 else middle - half
-    return Estimate(p, low, 1.0 if k == n else middle + half, n)
+    """The share `k / n` with its score interval."""
+    return Estimate(k / n, *wilson(k, n, level), n) if n else Estimate()
 
 
 def quantile(values: Values, q: float, level: float = LEVEL) -> Estimate:

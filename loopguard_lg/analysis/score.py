@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from loopguard_lg.analysis.labels import Label, Labels
+from loopguard_lg.analysis.labels import KINDS, Label, Labels
 from loopguard_lg.analysis.replay import Outcome
 
 
@@ -115,9 +115,18 @@ def score(outcomes: Iterable[Outcome], labels: Labels) -> dict[str, Any]:
         **total.as_dict(),
         "by_kind": {kind: kinds[kind].as_dict() for kind in sorted(kinds)},
         "by_source": {name: sources[name].as_dict() for name in sorted(sources)},
+        "unmeasured": [
+            kind
+            for kind in KINDS
+            if kind != "other" and not _has_loops(kinds.get(kind))
+        ],
         "errors": errors,
         "unmatched": sorted(missing),
     }
+
+
+def _has_loops(counts: Confusion | None) -> bool:
+    return counts is not None and counts.recall is not None
 
 
 def _count_kind(kinds: dict[str, Confusion], outcome: Outcome, label: Label) -> None:

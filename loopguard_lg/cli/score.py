@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from loopguard_lg.analysis.shares import wilson
 from loopguard_lg.cli.common import (
     AsJson,
     Jobs,
@@ -90,14 +91,26 @@ def _report(figures: Mapping[str, Any]) -> Iterator[str]:
         yield _row(name or "(no source)", group)
     yield ""
     for kind, counts in figures["by_kind"].items():
-        found = f"{counts['tp']} of {counts['tp'] + counts['fn']} found"
-        yield f"{kind:<24}{found:>15}{counts['fp']:>4} false"
+        yield f"{kind:<24}{_found(counts)}{counts['fp']:>4} false"
+    if figures["unmeasured"]:
+        kinds = ", ".join(figures["unmeasured"])
+        yield f"unmeasured, as no label has such a loop: {kinds}"
     if figures["errors"]:
         yield ""
     for error in figures["errors"]:
         yield _wrong(error)
     if figures["unmatched"]:
         yield f"{len(figures['unmatched'])} labels have no run"
+
+
+def _found(counts: Mapping[str, Any]) -> str:
+    """How many loops of a kind were found, and the interval of that share."""
+    loops = counts["tp"] + counts["fn"]
+    if not loops:
+        return f"{'unmeasured':>32}"
+    low, high = wilson(counts["tp"], loops)
+    sure = f"[{_percent(low)}, {_percent(high)}]"
+    return f"{counts['tp']:>6} of {loops:>3} found {sure:>18}"
 
 
 def _row(name: str, group: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import HUMAN, History, Mark, Rows, Seen
 from loopguard_lg.progress import NOTHING
+from loopguard_lg.window import TURNS
 
 
 @runtime_checkable
@@ -50,6 +51,16 @@ def require(spec: Any, **least: int) -> None:
                 f"{name}({field}={value!r}): {field} must be a whole number of at "
                 f"least {low}"
             )
+
+
+def widen(spec: Any) -> None:
+    """Let a window that was left at its default hold more than `times` calls: one and a
+    half times as many, as far as they are remembered.
+    """
+    default: Any = next(f.default for f in fields(spec) if f.name == "window")
+    times = spec.times
+    if spec.window == default and isinstance(times, int) and times >= default:
+        object.__setattr__(spec, "window", max(times, min(times * 3 // 2, TURNS)))
 
 
 def options(spec: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from loopguard_lg.detectors.base import (
     require,
     turns_of,
     watched,
+    widen,
 )
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History, Mark, Seen
@@ -34,7 +35,8 @@ class RecurringError:
         times: So often makes a finding where one of the calls was made twice; once more
             where all differ, once more where only the kind of error is the same, and
             once more where a person spoke in between.
-        window: Within so many turns with calls.
+        window: Within so many turns with calls; left at its default it grows with
+            `times`.
         shadow: Only tell.
     """
 
@@ -44,6 +46,7 @@ class RecurringError:
     shadow: bool = False
 
     def __post_init__(self) -> None:
+        widen(self)
         require(self, times=2, window=self.times)
 
     def observe(self, history: History) -> Finding | None:
@@ -95,7 +98,8 @@ class Invalid:
 
     Attributes:
         times: So often makes a finding; a valid call of the same tool resets.
-        window: Within so many turns with calls.
+        window: Within so many turns with calls; left at its default it grows with
+            `times`.
         shadow: Only tell.
     """
 
@@ -105,6 +109,7 @@ class Invalid:
     shadow: bool = False
 
     def __post_init__(self) -> None:
+        widen(self)
         require(self, times=2, window=self.times)
 
     def observe(self, history: History) -> Finding | None:

@@ -15,6 +15,7 @@ from loopguard_lg.detectors.base import (
     require,
     turns_of,
     watched,
+    widen,
 )
 from loopguard_lg.detectors.cycles import in_cycle
 from loopguard_lg.findings import Finding
@@ -27,7 +28,8 @@ class Repeat:
 
     Attributes:
         times: So often makes a finding.
-        window: Within so many turns with calls.
+        window: Within so many turns with calls; left at its default it grows with
+            `times`.
         shadow: Only tell.
     """
 
@@ -37,6 +39,7 @@ class Repeat:
     shadow: bool = False
 
     def __post_init__(self) -> None:
+        widen(self)
         require(self, times=2, window=self.times)
 
     def observe(self, history: History) -> Finding | None:
@@ -119,7 +122,8 @@ class NearRepeat:
 
     Attributes:
         times: So often makes a finding.
-        window: Within so many turns with calls.
+        window: Within so many turns with calls; left at its default it grows with
+            `times`.
         shadow: Only tell.
     """
 
@@ -129,6 +133,7 @@ class NearRepeat:
     shadow: bool = False
 
     def __post_init__(self) -> None:
+        widen(self)
         require(self, times=2, window=self.times)
 
     def observe(self, history: History) -> Finding | None:

@@ -54,6 +54,20 @@ def test_the_table_is_for_a_person(loopguard: Shell, files: tuple[str, ...]) -> 
     assert "missed hidden, churn from step 1: why" in out
 
 
+def test_kinds_come_with_intervals_and_those_without_a_label_are_unmeasured(
+    loopguard: Shell, files: tuple[str, ...]
+) -> None:
+    """One loop that was found says little of how many are found."""
+    _, out, _ = loopguard("score", *files)
+
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert "repeat 1 of 1 found [20.7%, 100.0%] 0 false" in rows
+    assert "churn 0 of 1 found [0.0%, 79.3%] 0 false" in rows
+    (unmeasured,) = (row for row in rows if row.startswith("unmeasured"))
+    assert "tampering" in unmeasured
+    assert "churn" not in unmeasured
+
+
 @pytest.mark.parametrize(
     ("demand", "status", "problem"),
     [

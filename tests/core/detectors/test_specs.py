@@ -74,6 +74,14 @@ def test_a_threshold_can_be_raised() -> None:
     assert trip([EMPTY] * 5, detectors=[Repeat(times=5)]) == (4, "repeat")
 
 
+def test_a_window_left_alone_grows_with_the_count() -> None:
+    """Eleven equal calls fit into no ten turns; no window is asked for."""
+    assert Repeat(times=11).window >= 11
+    assert trip([EMPTY] * 11, detectors=[Repeat(times=11)]) == (10, "repeat")
+    assert RecurringError(times=13).window >= 13
+    assert Repeat().window == Repeat(times=9).window == 10
+
+
 def test_a_detector_leaves_out_a_tool_that_is_off_for_it() -> None:
     """`ToolPolicy.off` names the kinds that don't look at a tool."""
     off = {"search": ToolPolicy(off=tuple(d.kind for d in DEFAULTS))}
