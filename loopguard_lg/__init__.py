@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from loopguard_lg.adapters.tool_node import GuardedToolNode
     from loopguard_lg.budgets import Budget, Usage
     from loopguard_lg.detectors import (
+        Bloat,
         Chanting,
         Churn,
+        EditRate,
         FailingEdits,
         Invalid,
         NearRepeat,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         Planner,
         RecurringError,
         Repeat,
+        Tampering,
     )
     from loopguard_lg.engine import Verdict, decide
     from loopguard_lg.errors import LoopGuardError
@@ -48,9 +51,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AskUser",
+    "Bloat",
     "Budget",
     "Chanting",
     "Churn",
+    "EditRate",
     "Escalate",
     "FailingEdits",
     "Finding",
@@ -72,6 +77,7 @@ __all__ = [
     "Reflect",
     "Repeat",
     "Step",
+    "Tampering",
     "ToolPolicy",
     "Turn",
     "Usage",
@@ -92,8 +98,8 @@ _HOMES = {
     "adapters.tool_node": "GuardedToolNode",
     "budgets": "Budget Usage",
     "detectors": (
-        "Chanting Churn FailingEdits Invalid NearRepeat Oscillation PingPong Planner"
-        " RecurringError Repeat"
+        "Bloat Chanting Churn EditRate FailingEdits Invalid NearRepeat Oscillation"
+        " PingPong Planner RecurringError Repeat Tampering"
     ),
     "engine": "Verdict decide",
     "errors": "LoopGuardError",

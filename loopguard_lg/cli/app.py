@@ -22,7 +22,6 @@ from loopguard_lg.errors import LoopGuardError
 
 app = typer.Typer(
     name="loopguard",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

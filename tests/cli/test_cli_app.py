@@ -41,6 +41,22 @@ def test_the_version_is_the_package_s(loopguard: Shell) -> None:
     assert out == "loopguard 0.1.0\n"
 
 
+def test_a_shell_completes_commands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `--install-completion` puts into a shell is answered by the command."""
+    monkeypatch.setenv("_LOOPGUARD_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "loopguard cal")
+    monkeypatch.setenv("COMP_CWORD", "1")
+
+    monkeypatch.setattr(sys, "argv", ["loopguard"])
+
+    with pytest.raises(SystemExit, match="0"):
+        main()
+
+    assert capsys.readouterr().out.split() == ["calibrate"]
+
+
 def test_the_module_is_the_command() -> None:
     """`python -m loopguard_lg` passes arguments and exit status on."""
     command = [sys.executable, "-m", "loopguard_lg", "check", "nowhere.jsonl"]
