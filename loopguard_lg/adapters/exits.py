@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
@@ -18,6 +18,9 @@ from loopguard_lg.memory import Memory
 
 KEY = EXIT
 """Where the exit report is."""
+
+UNPROVEN = "loopguard_unproven"
+"""Where a last message says which of its claims no check shows."""
 
 PARTIAL = 2_000
 """Most characters of the partial result."""
@@ -111,6 +114,25 @@ def _partial(messages: Sequence[BaseMessage]) -> str:
         if text := text_of(message).strip():
             return text[:PARTIAL]
     return ""
+
+
+def tagged(result: Sequence[BaseMessage], memory: Memory) -> list[BaseMessage]:
+    """The messages, those that end a run with the claims in them that no check shows.
+
+    Args:
+        result: What a model replied; its messages are left as they are.
+        memory: What the guard knows.
+    """
+    return [_tagged(message, memory["history"]) for message in result]
+
+
+def _tagged(message: BaseMessage, history: Mapping[str, Any]) -> BaseMessage:
+    ends = isinstance(message, AIMessage) and not message.tool_calls
+    claims = unproven(history, text_of(message)) if ends else []
+    if not claims:
+        return message
+    metadata = {**message.response_metadata, UNPROVEN: claims}
+    return message.model_copy(update={"response_metadata": metadata})
 
 
 def final(report: dict[str, Any]) -> AIMessage:

@@ -22,7 +22,7 @@ from langgraph.types import Command
 from loopguard_lg import budgets, hooks
 from loopguard_lg.adapters import driving, graph_shared, past
 from loopguard_lg.adapters.driving import Run, adrive, drive
-from loopguard_lg.adapters.exits import KEY
+from loopguard_lg.adapters.exits import KEY, tagged
 from loopguard_lg.adapters.fleet_call import Call, FleetRefusedError, drawn
 from loopguard_lg.adapters.graph_site import (
     ESCALATE,
@@ -277,6 +277,9 @@ class ModelNode(Node):
         seconds = site.clock() - started
         site.tell(look)  # not before: a node that is retried looks again
         out = rewritten(out, site.key, lambda found: _without(found, view))
+        if not site.guard.policy.observe_only:
+            memory = look.plan.memory
+            out = rewritten(out, site.key, lambda found: tagged(found, memory))
         reply, _ = newest_reply(written(out, site.key))
         if reply is not None and not reply.tool_calls:
             messages = look.scene.messages

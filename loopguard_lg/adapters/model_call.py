@@ -197,7 +197,9 @@ class ModelCall:
     ) -> ExtendedModelResponse[Any]:
         """The model's reply, with what the guard notes of it."""
         watches = self.guard.policy.observe_only
-        result = [*(response.result if watches else readable(response.result))]
+        result = [*response.result]
+        if not watches:
+            result = exits.tagged(readable(result), self.plan.memory)
         if self.guard.switches:
             result = [
                 signed(message, self._reader)
