@@ -6,16 +6,14 @@ swallowed: an observer can never break a run.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import PolicyError
+from loopguard_lg.redaction.logs import logger as logger
 from loopguard_lg.steps import Event
-
-logger = logging.getLogger("loopguard_lg")
 
 Name: TypeAlias = Literal[
     "seen",

@@ -15,12 +15,13 @@ matters most stands last.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import orjson
 
+from loopguard_lg import redaction
+from loopguard_lg.redaction.quoting import defused, flat
 from loopguard_lg.steps import Step
 
 Pad: TypeAlias = dict[str, Any]
@@ -52,72 +53,18 @@ LINE = 160
 _OUTCOME = 60
 """Most characters of what came of a call."""
 
-_NAMES = (
-    r"pass(?:word|wd|phrase)|secret|token(?!s)|api[_-]?key|private[_-]?key"
-    r"|authori[sz]ation|credential|cookie"
-)
-_SECRET = re.compile(rf"\bpass$|{_NAMES}", re.I)
-# Each expression begins with a literal or a set of letters without `re.I`: only then
-# the search skips what can't match.
-_PEM = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*-----|\Z)"
-)
-_LOGIN = re.compile(r"(://)[^\s/@:]+:[^\s/@]+(?=@)")
-_KEY = re.compile(
-    r"[bsgxaBSGXA](?<!\w.)(?i:(?<=b)(?:earer |asic (?=[\w.\-/+]*(?-i:[A-Z\d=])))"
-    r"|(?<=s)k-|(?<=g)(?:h[opsu]_|ithub_pat_|lpat-)|(?<=x)ox[abp]-|(?<=a)(?:kia|iza))"
-    r"[\w.\-/+=]{8,}|[eE](?<![\w-].)(?i:yj)[\w-]{10,}\.[\w.-]+"
-)
-_VALUE = r"(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&)}\]]+)"
-_NAMED = re.compile(
-    r"([kwpchdKWPCHD](?i:(?<=tok)en(?!s)|(?<=cook)ie|(?:(?<=apik)|(?<=api[_-]k)"
-    r"|(?<=privatek)|(?<=private[_-]k))ey|(?<=passw)(?:or)?d|(?<=passp)hrase"
-    r"|(?<=sec)ret|(?<=auth)ori[sz]ation|(?<=cred)ential)"
-    rf"[\w-]{{0,40}}[\\\"']*\s*[:=]\s*){_VALUE}"
-)
-_FLAG = re.compile(rf"(--(?<![\w-]--)[\w-]*(?i:{_NAMES})[\w-]*\s+){_VALUE}")
-# Each begins with its rarest letter, since the search stops at every first letter.
-_HINT = re.compile(
-    r"k(?:ey|(?<=tok)en|(?<=sk)-|(?<=ak)ia)|c(?:red|ookie|(?<=sec)ret)|uth(?<=auth)"
-    r"|pass|b(?:earer|asic)|://|g(?:h[opsu]_|ithub_pat_|lpat-)|xox[abp]-|z(?<=aiz)a"
-    r"|j(?<=eyj)"
-)
-
 
 def quote(text: str, limit: int) -> str:
     """`text` from outside as one short line of data, secrets masked."""
-    flat = text[: limit * 2]
-    if not flat.isprintable() or "  " in flat:
-        flat = " ".join(flat.split())
-        if not flat.isprintable():
-            flat = " ".join("".join(filter(str.isprintable, flat)).split())
-    flat = masked(flat.strip())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
-
-
-def masked(text: str) -> str:
-    """`text` with every known secret as `***`; without one it is returned as is.
-
-    Secrets are keys by their look, private keys, passwords in addresses, and what
-    stands behind a name for which `is_secret` holds. Takes linear time.
-    """
-    if not _HINT.search(text.lower()):  # the other expressions are slow
-        return text
-    text = _LOGIN.sub(r"\1***", _PEM.sub("***", text))
-    text = _KEY.sub("***", text)
-    return _FLAG.sub(r"\1***", _NAMED.sub(r"\1***", text))
-
-
-def is_secret(name: str) -> bool:
-    """Whether an argument of this name holds a secret: `password`, `apiKey`."""
-    return bool(_SECRET.search(name))
+    line = redaction.masked(defused(flat(text[: limit * 2])))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def describe(tool: str, args: Mapping[str, Any], limit: int = 90) -> str:
     """A call in one short line: `search(query="x")`."""
     items = args.items() if len(args) < 2 else sorted(args.items(), key=_name_of)
     parts = [
-        f"{key}={'***' if is_secret(str(key)) else _value(value)}"
+        f"{key}={redaction.MASK if redaction.is_secret(str(key)) else _value(value)}"
         for key, value in items
     ]
     return quote(f"{tool}({', '.join(parts)})", limit)

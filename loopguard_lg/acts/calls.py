@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loopguard_lg.acts.advisors import result_of
 from loopguard_lg.digests import args_hash, call_digest, short
+from loopguard_lg.redaction.logs import logger
 from loopguard_lg.roles import may_write, read_use
 from loopguard_lg.steps import Role, Step
 from loopguard_lg.tools import ToolPolicy
 
 _HARMLESS = frozenset(("read", "poll", "wait", "plan", "exit"))
 _DEFAULT = ToolPolicy()
-logger = logging.getLogger("loopguard_lg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ A strategy is any function of a `RetryCallState`. What it may read is filled in:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,6 +16,8 @@ from tenacity import (
     stop_after_attempt,
     wait_fixed,
 )
+
+from loopguard_lg.redaction.logs import logger
 
 T = TypeVar("T")
 Strategy: TypeAlias = Callable[[Any], Any] | T | None
@@ -69,7 +70,6 @@ def stopping(stop: Strategy[int], other: Callable[..., bool]) -> Callable[..., b
 
 
 _NOBODY = Retrying()
-logger = logging.getLogger("loopguard_lg")
 
 
 def asked(strategy: Callable[[RetryCallState], T], now: RetryCallState, other: T) -> T:

@@ -21,6 +21,7 @@ from vcr.cassette import Cassette, CassetteContextDecorator
 from vcr.record_mode import RecordMode
 from vcr.request import Request
 
+from loopguard_lg import redaction
 from loopguard_lg.testing import bodies
 
 PLACEHOLDER = "model.invalid"
@@ -31,15 +32,6 @@ MATCH_ON = ("method", "scheme", "path", "query", "body")
 
 KEPT_HEADERS = frozenset({"content-type", "retry-after", "anthropic-version"})
 """All other headers are left out, of requests and of responses."""
-
-SECRETS = re.compile(
-    r"\bsk-[\w-]{8,}"  # OpenAI, Anthropic
-    r"|\bBearer\s+[\w.~+/=-]{6,}"
-    r"|\bAIza[\w-]{30,}"  # Google
-    r"|\bgh[opsu]_\w{20,}"  # GitHub
-    r"|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]+"  # JSON web tokens
-)
-"""What looks like a key."""
 
 HOMES = re.compile(
     r"(?:/home|/Users)/[\w.-]+|(?<![\w.])/root(?=/)|[A-Z]:\\+Users\\+\w+"
@@ -52,8 +44,12 @@ _SHOWN_CHARACTERS = 100
 
 
 def scrub(text: str) -> str:
-    """`text` without keys and home directories."""
-    return HOMES.sub("~", SECRETS.sub("[secret]", text))
+    """`text` without secrets and home directories.
+
+    Only rules that are the same everywhere are used: what is sent on replay has to be
+    scrubbed as it was on recording.
+    """
+    return HOMES.sub("~", redaction.masked(text))
 
 
 class Scrubber:
@@ -87,12 +83,22 @@ class Scrubber:
 
     def _body(self, body: Any) -> Any:
         try:
-            text = scrub(body.decode())
+            text = _scrubbed(body.decode())
         except (AttributeError, UnicodeDecodeError):
             return body
         for host in sorted(self.hosts):
             text = text.replace(host, PLACEHOLDER)
         return text.encode()
+
+
+def _scrubbed(body: str) -> str:
+    """A body without secrets, also where only the name of a field shows one.
+
+    A body that has none stays as it is, byte for byte.
+    """
+    folded = bodies.fold(body)
+    clean = redaction.data(folded, scrub)
+    return body if clean == folded else str(bodies.unfold(clean))
 
 
 class Recording(Cassette):  # type: ignore[misc]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+from loopguard_lg import redaction
 from loopguard_lg.testing import bodies
-from loopguard_lg.testing.cassettes import HOMES, PLACEHOLDER, SECRETS
+from loopguard_lg.testing.cassettes import HOMES, PLACEHOLDER
 
 
 def recording_problems(folder: Path, tests: Path) -> list[str]:
@@ -41,11 +44,27 @@ def _problems(
     if (str(place.parent), place.stem.partition("-")[0]) not in known:
         yield "no test uses this recording"
     text = path.read_text("utf-8")
-    for pattern, kind in ((SECRETS, "a key"), (HOMES, "a home directory")):
-        if found := pattern.search(text):
-            yield f"holds what looks like {kind}: {found[0][:12]}..."
+    for secret in _secrets(bodies.load(text) if path.suffix == ".yaml" else text):
+        yield f"holds what looks like a key: {secret[:12]}..."
+    if found := HOMES.search(text):
+        yield f"holds what looks like a home directory: {found[0][:12]}..."
     if path.suffix == ".yaml":
         yield from _traffic(text)
+
+
+def _secrets(recording: Any) -> list[str]:
+    """The first text with a secret, from the secret on."""
+    found: list[str] = []
+
+    def noted(text: str) -> str:
+        clean = redaction.redacted(text)
+        if clean != text and not found:
+            found.append(text[len(os.path.commonprefix([text, clean])) :])
+        return clean
+
+    if redaction.data(recording, noted) != recording and not found:
+        found.append("a field named like one")
+    return found
 
 
 def _traffic(text: str) -> Iterator[str]:

@@ -16,10 +16,10 @@ from typing import Any, Self, TypeAlias
 
 import orjson
 
+from loopguard_lg import redaction
 from loopguard_lg.digests import args_hash, result_hash, size
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import GuardEvent
-from loopguard_lg.scratchpad import is_secret, masked
 from loopguard_lg.steps import Event, Step, Turn
 from loopguard_lg.traces.model import Trajectory, from_event
 
@@ -47,29 +47,7 @@ def redacted(step: dict[str, Any]) -> dict[str, Any]:
     their own name; the digests of what there was stay. A step without secrets is
     written byte for byte as it would be without this.
     """
-    return {key: _masked(value) for key, value in step.items()}
-
-
-def _masked(value: Any, depth: int = _DEPTH) -> Any:
-    if isinstance(value, str):
-        return masked(value)
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, dict) and depth:
-        return {_masked(k, 0): _under(k, v, depth - 1) for k, v in value.items()}
-    if isinstance(value, list | tuple) and depth:
-        return [_masked(item, depth - 1) for item in value]
-    text = str(value)
-    safe = masked(text)
-    return value if safe == text and depth else safe
-
-
-def _under(name: Any, value: Any, depth: int) -> Any:
-    """The value of an argument, which may be secret by the name of it."""
-    empty = value is None or value == "" or isinstance(value, bool)
-    if not empty and is_secret(str(name)):
-        return "***"
-    return _masked(value, depth)
+    return {key: redaction.data(value) for key, value in step.items()}
 
 
 class Recorder:

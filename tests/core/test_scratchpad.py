@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopguard_lg import scratchpad
+from loopguard_lg import redaction, scratchpad
 from loopguard_lg.scratchpad import BYTES, Pad
 
 wild = st.text(max_size=400) | st.sampled_from(
@@ -173,8 +173,8 @@ def test_a_private_key_is_masked_over_its_lines() -> None:
     """To its end, or to the end of the text where that was cut off."""
     key = "-----BEGIN RSA PRIVATE KEY-----\nMIIkitten\nkitten=\n"
 
-    assert scratchpad.masked(f"a {key}-----END RSA PRIVATE KEY-----\nb") == "a ***\nb"
-    assert scratchpad.masked(f"a {key}") == "a ***"
+    assert redaction.masked(f"a {key}-----END RSA PRIVATE KEY-----\nb") == "a ***\nb"
+    assert redaction.masked(f"a {key}") == "a ***"
 
 
 @pytest.mark.parametrize("key", ["password", "apiKey", "api_key", "pass", "X-Token"])

@@ -195,7 +195,7 @@ def test_secrets_in_texts_are_masked_on_both_sides(tmp_path: Path) -> None:
     with replaying(path):
         assert model().invoke(prompt).text == "ok"
 
-    assert "use [secret] in ~/kiln" in path.read_text("utf-8")
+    assert "use *** in ~/kiln" in path.read_text("utf-8")
 
 
 def test_a_recording_that_fails_is_not_kept(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_the_path_follows_from_the_test(name: str, file: str) -> None:
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("Authorization: Bearer abc.def", "Authorization: [secret]"),
+        ("Authorization: Bearer abc.def", "Authorization: ***"),
         ("/Users/jo.doe/x", "~/x"),
         ("a task-force and a risk-assessment", "a task-force and a risk-assessment"),
         ("see docs/root/ and /rooted", "see docs/root/ and /rooted"),
