@@ -56,11 +56,21 @@ def require(spec: Any, **least: int) -> None:
 def widen(spec: Any) -> None:
     """Let a window that was left at its default hold more than `times` calls: one and a
     half times as many, as far as they are remembered.
+
+    Raises:
+        PolicyError: So many calls are not remembered.
     """
     default: Any = next(f.default for f in fields(spec) if f.name == "window")
     times = spec.times
-    if spec.window == default and isinstance(times, int) and times >= default:
-        object.__setattr__(spec, "window", max(times, min(times * 3 // 2, TURNS)))
+    if not isinstance(times, int):
+        return
+    if times > TURNS:
+        raise PolicyError(
+            f"{type(spec).__name__}(times={times!r}): times must be at most {TURNS}, "
+            "as no more are remembered"
+        )
+    if spec.window == default and times >= default:
+        object.__setattr__(spec, "window", min(times * 3 // 2, TURNS))
 
 
 def options(spec: Any) -> dict[str, Any]:

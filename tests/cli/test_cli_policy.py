@@ -74,7 +74,8 @@ def test_what_is_shown_as_json_is_a_file(
     ("line", "problem"),
     [
         ("stpes = 1", "stpes=1 is no setting"),
-        ("detectors.repeat.times = 40", "detectors.repeat: Repeat(window=10)"),
+        ("detectors.repeat.window = 2", "detectors.repeat: Repeat(window=2)"),
+        ("detectors.repeat.times = 40", "detectors.repeat: Repeat(times=40)"),
         ("tools.x.off = ['y']", "tools['x'].off='y': give one of"),
     ],
 )
