@@ -28,7 +28,7 @@ FAULTS = (sqlite3.Error, ormsgpack.MsgpackDecodeError, OSError, RuntimeError)
 
 _THREADS = "SELECT DISTINCT thread_id, checkpoint_ns FROM checkpoints ORDER BY 1, 2"
 _CHAIN = (
-    "SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints"
+    "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints"
     " WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id"
 )
 _WRITES = (
@@ -94,14 +94,25 @@ def _threads(
 
 
 def _branch(rows: Rows) -> list[str]:
-    """The checkpoints from the first to the newest one, without other branches."""
-    parents: dict[str, str | None] = {str(id_): parent for id_, parent in rows}
-    at: str | None = str(rows[-1][0])
+    """The checkpoints from the first to the newest one, without other branches.
+
+    Where a run was forked the checkpoint is left out that it was forked from: what was
+    written there is the other branch's.
+    """
+    found = {str(id_): (parent, _forked(about)) for id_, parent, about in rows}
+    at, forked = str(rows[-1][0]), False
     branch: list[str] = []
-    while at is not None and at in parents:
-        branch.append(at)
-        at = parents.pop(at)
+    while at in found:
+        if not forked:
+            branch.append(at)
+        at, forked = found.pop(at)
     return branch[::-1]
+
+
+def _forked(metadata: Any) -> bool:
+    """Does a checkpoint begin a branch?"""
+    known = metadata if isinstance(metadata, dict) else orjson.loads(metadata or b"{}")
+    return bool(known.get("source") == "fork")
 
 
 def _log(rows: Rows, branch: Sequence[str]) -> list[Any]:
