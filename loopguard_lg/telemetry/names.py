@@ -32,6 +32,7 @@ ERROR_TYPE = "error.type"
 
 PREFIX = "loopguard."
 STEP = "loopguard.step"
+RUN = "loopguard.run"
 ROW = "loopguard.row"
 ARGS_HASH = "loopguard.args_hash"
 RESULT_HASH = "loopguard.result_hash"

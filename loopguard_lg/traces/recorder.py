@@ -139,7 +139,7 @@ class Recorder:
         atexit.unregister(self.close)
 
     def _kept(self, step: dict[str, Any]) -> orjson.Fragment:
-        return orjson.Fragment(_encoded(self._redact(step) if self._redact else step))
+        return orjson.Fragment(encoded(self._redact(step) if self._redact else step))
 
     def _see(self, key: _Key, step: dict[str, Any], kept: orjson.Fragment) -> None:
         i = step["i"]
@@ -222,7 +222,8 @@ def intervention(event: GuardEvent) -> dict[str, Any]:
     }
 
 
-def _encoded(step: dict[str, Any]) -> bytes:
+def encoded(step: Any) -> bytes:
+    """A step as JSON, with the nearest that JSON has for what it has not."""
     try:
         return orjson.dumps(step, default=str)
     except TypeError:  # what a model or a tool made is not always JSON

@@ -120,6 +120,7 @@ class _Steps:
 
     def __init__(self) -> None:
         self.made: list[dict[str, Any]] = []
+        self.next = 0
         self.turn: dict[str, Any] | None = None
         self.open: list[dict[str, Any]] = []
 
@@ -127,11 +128,13 @@ class _Steps:
         if isinstance(item, Answer):
             self._answer(item)
             return
-        step = {"i": len(self.made), **_step(item)}
+        acts = isinstance(item, Act)  # it stands beside the turn that it answers
+        step = {"i": max(0, self.next - acts), **_step(item)}
         cut_before = self.made and self.made[-1].get("event") == "compaction"
         if isinstance(item, Cut) and cut_before:
             return  # a mark and a summary tell of one
         self.made.append(step)
+        self.next += not acts
         if isinstance(item, Reply):
             self.turn, self.open = step, list(step["calls"])
         elif isinstance(item, Word):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loopguard_lg.traces.formats import genai, openinference, steplog
+from loopguard_lg.telemetry import names
+from loopguard_lg.traces.formats import genai, openinference
 from loopguard_lg.traces.formats.base import Fields, Format, listed, mapping, moment
 from loopguard_lg.traces.formats.spans import Span
 
@@ -96,8 +97,8 @@ def _value(value: Fields) -> Any:
 
 
 def _key(span: Span) -> str:
-    row = genai.row_of(span)
-    return steplog.keys(row)[0] if row else span.trace
+    """The run of a span: its trace, or what our own say."""
+    return str(span.about.get(names.RUN) or span.trace)
 
 
 def _keys(record: Any) -> list[str]:

@@ -120,14 +120,17 @@ def _call_of(row: Fields) -> dict[str, Any]:
     return {**stand_in, **named, **mapping(row.get("more"))}
 
 
-def keys(row: Fields) -> list[str]:
-    """The run of a row: its thread, and the agent where several share one."""
-    thread, by = str(row.get("thread") or ""), row.get("by")
-    return [f"{thread}/{by}" if by else thread]
+def key_of(thread: str, agent: str) -> str:
+    """The run of a thread and an agent, as several agents may share a thread."""
+    return f"{thread}/{agent}" if agent else thread
+
+
+def _keys(row: Fields) -> list[str]:
+    return [key_of(str(row.get("thread") or ""), str(row.get("by") or ""))]
 
 
 def _read(records: Sequence[Any], key: str) -> Fields:
     return run([mapping(record) for record in records], key)
 
 
-FORMAT = Format("a step log", lambda r: KEY in mapping(r), _read, keys)
+FORMAT = Format("a step log", lambda r: KEY in mapping(r), _read, _keys)
