@@ -34,8 +34,8 @@ types: setup  ## Check types
 
 lock: setup  ## Pin the newest versions of everything (needs uv)
 	uv pip compile pyproject.toml --extra agents --extra cli --extra otel \
-	  --extra analysis --extra workspace --extra fleet --extra embeddings --extra secrets \
-	  --extra testing \
+	  --extra analysis --extra workspace --extra fleet --extra embeddings --extra mcp \
+	  --extra secrets --extra testing \
 	  --group dev --universal --upgrade -q \
 	  --python-version 3.11 --no-emit-index-url --no-annotate --no-header \
 	  -o requirements-dev.lock

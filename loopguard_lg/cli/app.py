@@ -15,6 +15,7 @@ from loopguard_lg.cli.common import complain
 from loopguard_lg.cli.compare import compare
 from loopguard_lg.cli.demo import demo
 from loopguard_lg.cli.label import label
+from loopguard_lg.cli.lint_tools import lint_tools
 from loopguard_lg.cli.policy import policy
 from loopguard_lg.cli.report import report
 from loopguard_lg.cli.score import score
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, check, report, calibrate, compare, score, label):
+for command in (demo, check, report, calibrate, compare, score, label, lint_tools):
     app.command()(command)
 app.add_typer(policy, name="policy")
 

@@ -24,6 +24,7 @@ from loopguard_lg.cli.label_app import LabelApp
 
 from .conftest import Shell
 
+TOOLS = "def search(q):\n    ...\n\nTOOLS = [search]\n"
 POLICY = "[budget]\nsteps = 60\n\n[agents.researcher]\nbudget = {steps = 200}\n"
 
 
@@ -52,6 +53,7 @@ def folder(loopguard: Shell, trajectory: Any, monkeypatch: pytest.MonkeyPatch) -
     labels = [{"id": "loop", "loop": True, "kind": "repeat", "onset_step": 1}]
     loopguard.write("labels.jsonl", *labels, {"id": "fine0", "loop": False})
     (loopguard.folder / "loopguard.toml").write_text(POLICY)
+    (loopguard.folder / "my_tools.py").write_text(TOOLS)
     monkeypatch.chdir(loopguard.folder)
     monkeypatch.setattr(label, "show", at_the_keyboard)
     return loopguard.folder
