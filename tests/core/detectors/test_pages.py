@@ -9,7 +9,7 @@ import pytest
 from loopguard_lg.detectors import DEFAULTS, Detector, options
 
 PAGES = Path(__file__).parents[3] / "docs" / "detectors"
-HEADINGS = ["Options", "Trips", "Does not trip", "Tuning"]
+HEADINGS = ["Options", "Trips", "Does not trip", "Tuning", "Measured"]
 
 
 def _read(name: str) -> str:
