@@ -9,35 +9,10 @@ import pytest
 
 from loopguard_lg import Policy
 from loopguard_lg.testing.doubles import ScriptedModel, call
-from tests.middleware.runs import THREAD, TOOLS, ask, guarded, notes, same
+from tests.middleware.runs import THREAD, ask, guarded, notes, same
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-
-
-def test_the_python_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every block does what it says, one after the other, on a scripted model."""
-    from langgraph.graph import MessagesState, StateGraph
-    from langgraph.prebuilt import ToolNode
-
-    monkeypatch.chdir(tmp_path)
-    model = ScriptedModel(default="done")
-    builder = StateGraph(MessagesState)
-    builder.add_node("agent", lambda state: {"messages": [("ai", "done")]})
-    builder.add_node("tools", ToolNode(TOOLS))
-    builder.set_entry_point("agent")
-    ends = ["tools", "__end__"]
-    builder.add_conditional_edges("agent", lambda state: "__end__", ends)
-    builder.add_edge("tools", "agent")
-    names = {"model": model, "strong": model, "tools": TOOLS, "builder": builder}
-
-    for block in BLOCKS:
-        exec(block, names)
-
-    assert (tmp_path / "runs.jsonl").read_text().count("\n") == 1
 
 
 def test_the_nudge_of_the_readme_is_what_a_model_is_told() -> None:

@@ -32,9 +32,9 @@ from loopguard_lg.policy_schema import policy_schema
 from loopguard_lg.policy_settings import settings_of
 from loopguard_lg.steps import Turn
 from loopguard_lg.tools import ToolPolicy
+from tests.docs_pages import PAGES, ROOT, blocks, blocks_of, text
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "policy-file.md").read_text("utf-8")
+PAGE = text("docs/policy-file.md")
 NAMES = {
     **{name: getattr(loopguard_lg, name) for name in loopguard_lg.__all__},
     **{name: getattr(kinds, name) for name in kinds.__all__},
@@ -43,15 +43,10 @@ NAMES = {
 LOADED = "Policy.load("
 
 
-def blocks(language: str, text: str) -> list[str]:
-    """The code blocks of a page in a language."""
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
 def python() -> Iterator[str]:
     """All Python of the README, the docs and the examples."""
-    for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))):
-        yield from blocks("python", page.read_text("utf-8"))
+    for page in PAGES:
+        yield from blocks(page, "python")
     for example in sorted(ROOT.glob("examples/*.py")):
         yield example.read_text("utf-8")
 
@@ -143,39 +138,22 @@ def test_the_same_in_four_ways_is_the_same(tmp_path: Path) -> None:
     """As the page writes them by hand."""
     part = PAGE.partition("## The same in four ways")[2]
     scope = dict(NAMES)
-    exec(blocks("python", part)[0], scope)
-    lines = blocks("sh", part)[0].splitlines()
+    exec(blocks_of(part, "python")[0], scope)
+    lines = blocks_of(part, "sh")[0].splitlines()
     env = {k: v.strip("'") for k, _, v in (line.partition("=") for line in lines)}
 
     for suffix in ("toml", "yaml"):
         path = tmp_path / f"policy.{suffix}"
-        path.write_text(blocks(suffix, part)[0])
+        path.write_text(blocks_of(part, suffix)[0])
         assert Policy.load(path, env={}) == scope["policy"]
     assert Policy.load("coding", env=env) == scope["policy"]
 
 
-def test_the_calls_of_the_page_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first block and the last one, in a folder with files."""
-    monkeypatch.chdir(tmp_path)
-    Path("loopguard.toml").write_text("preset = 'support'")
-    Path("loopguard.yaml").write_text("agents: {researcher: {preset: research}}")
-    first, *_, last = blocks("python", PAGE)
-    scope = {**NAMES, "tests_passing": signal}
-
-    exec(first, scope)
-    exec(last, scope)
-
-    policy = Policy.preset("support", stronger_model=NAMES["strong"])
-    assert scope["policy"] == policy.replace(progress=(signal,))
-
-
 def test_the_changed_preset_of_the_page_loads(tmp_path: Path) -> None:
     """Every line of it does what its comment says."""
-    text = blocks("toml", PAGE.partition("## Changing a preset")[2])[0]
+    part = PAGE.partition("## Changing a preset")[2]
     path = tmp_path / "loopguard.toml"
-    path.write_text(text)
+    path.write_text(blocks_of(part, "toml")[0])
 
     policy = Policy.load(path, env={}, agent="researcher")
 

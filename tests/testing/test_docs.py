@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
+from tests.docs_pages import blocks
 from tests.testing.scripted_server import says, serving
 
 pytest_plugins = ["pytester"]
 
-PAGE = Path(__file__).parents[2].joinpath("docs/testing.md").read_text("utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = blocks("docs/testing.md", "python")
 
 
 def test_the_tests_on_the_page_pass(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,17 +13,6 @@ HEADINGS = ["Options", "Trips", "Does not trip", "Tuning", "Measured"]
 
 def _read(name: str) -> str:
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", ["README", *(d.kind for d in DEFAULTS)])
-def test_the_code_of_a_page_runs(name: str) -> None:
-    """The examples trip, or don't, as the page says."""
-    scope: dict[str, Any] = {"__name__": "__main__"}  # dataclasses ask for it
-    blocks = re.findall(r"```python\n(.*?)```", _read(name), re.DOTALL)
-
-    assert blocks
-    for block in blocks:
-        exec(block, scope)
 
 
 @pytest.mark.parametrize("detector", DEFAULTS, ids=lambda d: d.kind)
