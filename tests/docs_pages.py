@@ -71,6 +71,7 @@ def marked(page: str) -> list[str]:
 def recordings(folder: Path) -> None:
     """The recordings and labels that pages speak of, under the names they give them."""
     (folder / "tests").mkdir()
+    (folder / "my_tools.py").write_text("TOOLS = [print]\n")
     runs = [circles("RUN_ID", model="m"), circles("loop"), works("fine", model="m")]
     lines = "".join(json.dumps(run) + "\n" for run in runs)
     for name in ("runs", "base", "current"):
