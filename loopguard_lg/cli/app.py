@@ -14,6 +14,7 @@ from loopguard_lg.cli.check import check
 from loopguard_lg.cli.common import complain
 from loopguard_lg.cli.compare import compare
 from loopguard_lg.cli.demo import demo
+from loopguard_lg.cli.judge import judge
 from loopguard_lg.cli.label import label
 from loopguard_lg.cli.lint_tools import lint_tools
 from loopguard_lg.cli.policy import policy
@@ -26,7 +27,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, check, report, calibrate, compare, score, label, lint_tools):
+for command in (
+    demo,
+    check,
+    report,
+    calibrate,
+    compare,
+    score,
+    label,
+    judge,
+    lint_tools,
+):
     app.command()(command)
 app.add_typer(policy, name="policy")
 

@@ -25,6 +25,12 @@ from loopguard_lg.cli.label_app import LabelApp
 from .conftest import Shell
 
 TOOLS = "def search(q):\n    ...\n\nTOOLS = [search]\n"
+MODELS = """
+from loopguard_lg.testing import ScriptedModel, call
+
+ANSWER = call("judgement", verdict="right", kind="repeat", reason="it repeats")
+JUDGE = ScriptedModel([ANSWER], loop=True)
+"""
 POLICY = "[budget]\nsteps = 60\n\n[agents.researcher]\nbudget = {steps = 200}\n"
 
 
@@ -54,6 +60,7 @@ def folder(loopguard: Shell, trajectory: Any, monkeypatch: pytest.MonkeyPatch) -
     loopguard.write("labels.jsonl", *labels, {"id": "fine0", "loop": False})
     (loopguard.folder / "loopguard.toml").write_text(POLICY)
     (loopguard.folder / "my_tools.py").write_text(TOOLS)
+    (loopguard.folder / "my_models.py").write_text(MODELS)
     monkeypatch.chdir(loopguard.folder)
     monkeypatch.setattr(label, "show", at_the_keyboard)
     return loopguard.folder
