@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import orjson
 
 from loopguard_lg.analysis import metrics
+from loopguard_lg.analysis.causes import breakdown
 from loopguard_lg.analysis.facts import RunFacts, facts
 from loopguard_lg.analysis.metrics import DIMENSIONS, Dimension, Group
 from loopguard_lg.analysis.timeline import Timeline, timeline
@@ -40,6 +41,7 @@ class Report:
         groups: The metrics, by what runs are grouped by.
         loops: How many runs trip, by kind, tool and model, with the day.
         worst: The runs that wasted most, each with its facts.
+        causes: Root causes that people name, of the loops among these runs.
         under: The policy's name, as it was given.
         made: When the report was made.
         unreadable: What could not be read.
@@ -48,6 +50,7 @@ class Report:
     groups: Mapping[Dimension, Sequence[Group]]
     loops: Mapping[By, Sequence[Mapping[str, Any]]]
     worst: Sequence[tuple[RunFacts, Timeline]]
+    causes: Sequence[Mapping[str, Any]] = ()
     under: str = ""
     made: str = ""
     unreadable: Sequence[str] = ()
@@ -67,6 +70,7 @@ class Report:
                 by: [g.as_dict() for g in self.groups[by]] for by in DIMENSIONS
             },
             "loops": {by: list(rows) for by, rows in self.loops.items()},
+            "causes": list(self.causes),
             "worst": [_told(run) for run, _ in self.worst],
             "unreadable": list(self.unreadable),
         }
@@ -146,5 +150,14 @@ def gather(
         groups={by: tuple(metrics.groups(held, by)) for by in DIMENSIONS},
         loops={by: metrics.loops(held, by) for by in get_args(By)},
         worst=[(found, timeline(policy, run)) for found, run in heap.runs()],
+        causes=_causes(held, labels or {}),
         **about,
     )
+
+
+def _causes(store: Store, labels: Labels) -> list[dict[str, Any]]:
+    """The root causes of labelled loops, of runs that are there."""
+    if not labels:
+        return []
+    names = [row["id"] for row in store.ask("SELECT DISTINCT id FROM runs")]
+    return breakdown({name: labels[name] for name in names if name in labels})

@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from loopguard_lg.analysis import report_charts as charts
+from loopguard_lg.analysis.causes import CAUSES
 from loopguard_lg.analysis.facts import RunFacts
 from loopguard_lg.analysis.intervals import Estimate
 from loopguard_lg.analysis.metrics import NAMES, Dimension, Group
@@ -118,6 +119,7 @@ def _sections(report: Report) -> Iterator[Markup]:
         class_="dim",
     )
     yield from _loops(report.loops)
+    yield from _causes(report.causes)
     yield from _worst(report.worst)
     yield from _tables(report.groups)
     yield _meanings()
@@ -178,6 +180,19 @@ def _loops(loops: Mapping[By, Sequence[Mapping[str, Any]]]) -> Iterator[Markup]:
         if any(row["day"] is not None for row in loops[by]):
             head = tag("summary", f"By day and {by}")
             yield tag("details", head, charts.days(loops[by]))
+
+
+def _causes(rows: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
+    """Why runs loop, where people have said so."""
+    if not rows:
+        return
+    n = sum(row["runs"] for row in rows)
+    known = {row["name"] for row in rows} & {*CAUSES}
+    terms = [(tag("dt", name), tag("dd", CAUSES[name])) for name in sorted(known)]
+    yield tag("h2", "Root causes")
+    yield tag("p", f"Of {n:,} loops that people have labelled.", class_="dim")
+    yield tag("div", tag("div", charts.bars(rows), class_="card"), class_="charts")
+    yield tag("dl", *terms)
 
 
 def _tables(groups: Mapping[Dimension, Sequence[Group]]) -> Iterator[Markup]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from loopguard_lg.analysis.labels import Label
 from loopguard_lg.analysis.report import Report, Worst, gather, look
 from loopguard_lg.analysis.report_markup import Markup, safe, tag
 from loopguard_lg.analysis.report_page import figure, page
@@ -118,3 +119,17 @@ def test_markup_is_not_escaped_twice() -> None:
     assert tag("p", inner, None, [inner], hidden=True, id=None) == Markup(
         "<p hidden><b>a&amp;b</b><b>a&amp;b</b></p>"
     )
+
+
+def test_root_causes_are_shown_where_people_name_them() -> None:
+    """Labels of other runs do not count, and without any there is no such part."""
+    runs = [look(FREE, from_dict(circles(name))) for name in "ab"]
+    said = Label(loop=True, kind="repeat", cause="no_exit")
+
+    found = gather(FREE, runs, labels={"a": said, "elsewhere": said})
+
+    assert found.causes == [{"name": "no_exit", "kind": "repeat", "runs": 1}]
+    text = page(found)
+    assert "Of 1 loops that people have labelled." in text
+    assert "<dt>no_exit</dt><dd>there is no way to give up or to ask</dd>" in text
+    assert "Root causes" not in page(gather(FREE, runs))
