@@ -26,14 +26,17 @@ from loopguard_lg.adapters import remembered
 from loopguard_lg.adapters.driving import CutOffError, Do, Run, Work
 from loopguard_lg.adapters.messages import (
     is_idempotent,
+    is_word,
     mark_of,
     newest_reply,
+    pair,
     refused,
     role_of,
     step_of,
     with_advice,
 )
 from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.transcript import results_after
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.roles import name_role
@@ -197,6 +200,13 @@ class Acts:
         polls = role_of(tools.get(name)) == "poll" or name_role(name)[0] == "poll"
         return polls and "poll" not in self.policy.acts_off
 
+    def _concerned(
+        self, reply: AIMessage | None, tools: Mapping[str, BaseTool]
+    ) -> bool:
+        """Whether an act may have something to do with a call of the reply."""
+        calls_ = reply.tool_calls if reply is not None else ()
+        return any(self._concerns(call["name"], tools) for call in calls_)
+
     def _plan(self, ask: Ask, call: Mapping[str, Any]) -> calls.Made:
         step = step_of(call, None, {}, ask.tools.get(call["name"]))
         return calls.planned(step, self.policy.tools)
@@ -217,18 +227,24 @@ class Acts:
         settings = self.policy.tools.get(call["name"], _DEFAULT)
         if settings.idempotency_key is None or self.policy.observe_only:
             return call
-        thread, word = str(host.get("thread")), str(host.get("word"))
-        key = receipts.key(thread, word, self._plan(ask, call))
+        thread, word = host.get("thread"), host.get("word")
+        if not (thread or word):  # a call by itself: the key of any other one like it
+            return call
+        key = receipts.key(str(thread), str(word), self._plan(ask, call))
         return {**call, "args": {**call["args"], settings.idempotency_key: key}}
 
     def is_alone(self, ask: Ask) -> bool:
-        """Whether a call has to be executed apart from the others of its batch."""
+        """Whether a call has to be executed apart from the others of its batch.
+
+        One that is made at most once is: where a call beside it raises or interrupts,
+        nobody would see that it has worked.
+        """
         concerned = self._concerns(ask.call["name"], ask.tools)
         if self.policy.observe_only or not concerned:
             return False
         plan = self._plan(ask, ask.call)
         pause = polling.pause(ask.acts.get("polls", []), plan)
-        return pause > 0 or _is_retried(ask, plan)
+        return plan.policy.once or pause > 0 or _is_retried(ask, plan)
 
     def executed(
         self,
@@ -312,10 +328,7 @@ class Acts:
         id_ = opened.get("id")
         reply, results = newest_reply(scene.messages, id_) if id_ else (None, [])
         lost = opened.get("once", []) if id_ and reply is None else None
-        asked = reply.tool_calls if reply is not None else []
-        if not (known or lost) and not any(
-            self._concerns(call["name"], scene.tools) for call in asked
-        ):
+        if not (known or lost) and not self._concerned(reply, scene.tools):
             return {}
         batch = []
         if reply is not None:
@@ -324,10 +337,40 @@ class Acts:
         new = "word" in fresh
         return state.after(known, batch, new_word=new, answered=said, lost=lost)
 
+    def derived(
+        self, messages: Sequence[BaseMessage], tools: Mapping[str, BaseTool]
+    ) -> dict[str, Any]:
+        """What the acts remember of a run that is known by its messages alone.
+
+        Args:
+            messages: The conversation, or the newest run of it.
+            tools: The tools by name.
+        """
+        acts: dict[str, Any] = {}
+        for at, message in enumerate(messages):
+            if is_word(message):
+                acts = {}
+            elif isinstance(message, AIMessage) and (
+                acts
+                or any(self._concerns(c["name"], tools) for c in message.tool_calls)
+            ):
+                results = [*results_after(messages[at + 1 :])]
+                batch = remembered.batch(self.policy, message, results, tools)
+                acts = state.after(acts, batch, answered=_has_asked(message, results))
+        return acts
+
 
 def _is_retried(ask: Ask, plan: calls.Made) -> bool:
     idempotent = is_idempotent(ask.tools.get(ask.call["name"]))
     return retries.is_retried(plan, idempotent=idempotent)
+
+
+def _has_asked(reply: AIMessage, results: Sequence[ToolMessage]) -> bool:
+    """Whether a person has answered a question in the reply."""
+    return any(
+        call["name"] == "ask_user" and found is not None and found.status != "error"
+        for call, found in pair(reply, results)
+    )
 
 
 def _tried(run: Run) -> Work[tuple[Any, Exception | None]]:

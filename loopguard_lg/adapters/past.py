@@ -210,13 +210,13 @@ def caught_up(
     conversation; what the others did is in their messages.
     """
     events, noted = since(memory, scene, agent)
-    if run := _joined(memory, scene):
+    if run := joined(memory, scene):
         events = [*events_of(run, scene.tools, policy)]
         noted |= {"word": run[0].id, "good": []}
     return events, noted
 
 
-def _joined(memory: Memory, scene: Scene) -> Sequence[BaseMessage]:
+def joined(memory: Memory, scene: Scene) -> Sequence[BaseMessage]:
     """The messages of a run that others began, from its human word on; none where the
     guard has looked before, or begins the run itself.
     """

@@ -292,7 +292,11 @@ class Guard:
             verdict = replace(verdict, warnings=warned)
         chosen = noted.pop("chosen", None)
         memory = answers.carried_out(chosen, self.policy, before, memory, scene)
-        noted["acts"] = self.acts.noted(memory["host"], scene, noted, events)
+        noted["acts"] = (
+            self.acts.derived(run, scene.tools)
+            if (run := past.joined(before, scene))
+            else self.acts.noted(memory["host"], scene, noted, events)
+        )
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
         out, memory = aside.charged(self.policy, memory, scene, left)
         return engine.held_to(

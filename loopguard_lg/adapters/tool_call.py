@@ -36,12 +36,14 @@ class ToolCall:
         request: The call, as the host gives it.
         channel: The state key of the guard's memory.
         clock: Seconds from any start.
+        key: The state key of the messages.
     """
 
     guard: Guard
     request: ToolCallRequest
     channel: str
     clock: Callable[[], float]
+    key: str = "messages"
 
     def work(self) -> Work[Result]:
         """Execute the call if it may be, and note how it went."""
@@ -84,7 +86,7 @@ class ToolCall:
     def _step(self, result: Result) -> Step | None:
         """How a try went, as far as its result tells."""
         call, update = self.request.tool_call, getattr(result, "update", None)
-        said = update.get("messages") if isinstance(update, dict) else None
+        said = update.get(self.key) if isinstance(update, dict) else None
         for message in [result, *(said if isinstance(said, list) else ())]:
             if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
                 return step_of(call, message, {}, self.request.tool)
@@ -96,7 +98,7 @@ class ToolCall:
 
     @property
     def _messages(self) -> Sequence[BaseMessage]:
-        return read(self.request.state, "messages") or []
+        return read(self.request.state, self.key) or []
 
     def _ask(self) -> Ask:
         tools = {tool.name: tool for tool in self.request.runtime.tools}
@@ -141,16 +143,16 @@ class ToolCall:
         if isinstance(result, ToolMessage):
             return self._noted(ask, result, mark)
         update = getattr(result, "update", None)
-        if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
+        if not isinstance(update, dict) or not isinstance(update.get(self.key), list):
             return result
         noted = [
             self._noted(ask, message, mark)
             if isinstance(message, ToolMessage)
             and message.tool_call_id == ask.call["id"]
             else message
-            for message in update["messages"]
+            for message in update[self.key]
         ]
-        return replace(result, update={**update, "messages": noted})
+        return replace(result, update={**update, self.key: noted})
 
     def _noted(
         self, ask: Ask, message: ToolMessage, mark: Mapping[str, Any]

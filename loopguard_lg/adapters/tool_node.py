@@ -17,6 +17,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import (
@@ -33,10 +34,12 @@ from loopguard_lg.adapters.graph_state import rewritten, written
 from loopguard_lg.adapters.messages import (
     mark_of,
     newest_reply,
+    newest_word,
     pair,
     refused,
     with_advice,
 )
+from loopguard_lg.adapters.past import with_host
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tool_call import Result, ToolCall, read
 from loopguard_lg.adapters.transcript import current_run, judged
@@ -150,14 +153,14 @@ class GuardedToolNode(ToolNode):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Any:
         """Execute the calls that may be executed, and say what is seen."""
-        with self._looking(input) as past:
+        with self._looking(input, config) as past:
             return self._told(past, super().invoke(input, config, **kwargs))
 
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Any:
         """Execute the calls that may be executed, and say what is seen."""
-        with self._looking(input) as past:
+        with self._looking(input, config) as past:
             return self._told(past, await super().ainvoke(input, config, **kwargs))
 
     def _call(self, request: ToolCallRequest) -> _Call:
@@ -166,6 +169,7 @@ class GuardedToolNode(ToolNode):
             request=request,
             channel="",
             clock=self._clock,
+            key=self._key,
             past=_past.get(),
         )
 
@@ -190,15 +194,15 @@ class GuardedToolNode(ToolNode):
         )
 
     @contextmanager
-    def _looking(self, given: Any) -> Iterator[_Past]:
-        past = self._before(_history(given, self._key))
+    def _looking(self, given: Any, config: RunnableConfig | None) -> Iterator[_Past]:
+        past = self._before(_history(given, self._key), ensure_config(config))
         reset = _past.set(past)
         try:
             yield past
         finally:
             _past.reset(reset)
 
-    def _before(self, messages: Sequence[BaseMessage]) -> _Past:
+    def _before(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> _Past:
         policy = self._guard.policy
         run = current_run(messages, policy)
         reply, _ = newest_reply(run)
@@ -209,6 +213,13 @@ class GuardedToolNode(ToolNode):
         over = None if policy.observe_only else _report(before)
         if over is not None and _is_refused(before):
             raise LoopHaltedError(dict(over))
+        word = newest_word(run, through=True)
+        memory = with_host(
+            memory,
+            thread=config.get("configurable", {}).get("thread_id"),
+            word=word.id if word is not None else None,
+            acts=self._guard.acts.derived(before, self.tools_by_name),
+        )
         return _Past(messages=run, memory=memory, over=over)
 
     def _told(self, past: _Past, out: Any) -> Any:

@@ -39,7 +39,7 @@ def events_of(
             yield part
         elif isinstance(part, AIMessage):
             known = _measured(part, policy) if policy is not None else {}
-            yield turn_of(part, _results(parts[at + 1 :]), tools or {}, **known)
+            yield turn_of(part, results_after(parts[at + 1 :]), tools or {}, **known)
         elif (word := newest_word([part])) is not None:
             yield Human(text=text_of(word))
 
@@ -50,7 +50,7 @@ def _measured(reply: AIMessage, policy: Policy) -> dict[str, Any]:
     return {"model": name, "tokens": tokens, "cost": cost}
 
 
-def _results(messages: Sequence[Any]) -> Iterator[ToolMessage]:
+def results_after(messages: Sequence[Any]) -> Iterator[ToolMessage]:
     """The answers that follow directly."""
     for message in messages:
         if not isinstance(message, ToolMessage):
