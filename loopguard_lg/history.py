@@ -280,6 +280,8 @@ def _note_turn(known: Known, turn: Turn, t: float, gap: float, scale: Scale) -> 
         known.lines,
         scale.spots,
         known.asked,
+        scale.suites.files,
+        scale.suites.ran,
     )
 
 

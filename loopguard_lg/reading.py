@@ -55,11 +55,30 @@ def read_turn(
         waited = Mark.WAITED if _waited(call, policy, gap, past) else 0
         if call.outcome.ok is False and scale.moved(call):
             waited |= Mark.MOVED
+        if scale.suites.weaker(step, call.use, call.outcome, call.call, tests):
+            waited |= _weakened(call, past)
         seen = _weighed(call, gain, waited, policy, tests)
         if seen.changed and seen.path and seen.role == "write":
             scale.wrote(step, seen.path, timed=turn.t is not None)
         found.setdefault((seen.call, seen.result), seen)
     return tuple(found.values())
+
+
+def _weakened(call: Call, past: History) -> int:
+    """The bits of a call that leaves fewer tests; of a check only where tests were
+    edited since one failed: else it is another choice of them.
+    """
+    if call.outcome.ok is None:
+        return Mark.WEAKENS
+    for marks in reversed(past.rows.marks):
+        if marks & Mark.RED:
+            break
+        if marks & _TESTS_EDITED == _TESTS_EDITED:
+            return Mark.WEAKENS | Mark.TESTS
+    return 0
+
+
+_TESTS_EDITED = Mark.TESTS | Mark.WRITE | Mark.CHANGED
 
 
 def _weighed(

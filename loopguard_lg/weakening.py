@@ -35,6 +35,8 @@ _CASES = re.compile(
     r"\b(?:it|test|specify)\("
     r"|\bfunc Test\w|#\[test\]|@Test\b|\bdef test_|\bTEST(?:_F)?\("
 )
+_REMARK = re.compile(r"^\s*(?://|\*|/\*).*$", re.MULTILINE)
+_TABLE = re.compile(r"\.each\(|@ParameterizedTest|#\[rstest|\btests? := \[\]|\bcases\b")
 _DIGITS = re.compile(r"toBeCloseTo\([^,\n]+, *(\d+)\)")
 _WIDER = words("rel abs atol rtol delta tolerance rel_tol abs_tol")
 _LOWER = words("places decimal significant")
@@ -54,6 +56,44 @@ def softer(old: str, new: str, *, python: bool) -> bool:
     asserts = len(_ASSERTS.findall(old))
     hollow = len(_HOLLOW.findall(new)) > len(_HOLLOW.findall(old))
     return asserts > 0 and (len(_ASSERTS.findall(new)) < asserts or hollow)
+
+
+class Held(NamedTuple):
+    """What a whole file of tests holds.
+
+    Attributes:
+        tests: Its cases.
+        asserts: What it asserts.
+        slips: What is skipped, or holds whatever the program does.
+        tables: Tables of cases: many tests may have become one.
+    """
+
+    tests: int
+    asserts: int
+    slips: int
+    tables: int
+
+    def less_than(self, other: Held) -> bool:
+        """Is it less than another one? Of that a part may be all that was seen."""
+        if self.slips > other.slips and self.tests <= other.tests:
+            return True
+        fewer = self.tests < other.tests or self.asserts < other.asserts
+        return fewer and self.tables <= other.tables
+
+
+def held(text: str, *, python: bool) -> Held | None:
+    """What a file of tests holds; `None` for Python that can't be parsed."""
+    if python:
+        tree = _parsed(text)
+        if tree is None:
+            return None
+        found = _teeth(tree).counts
+        slips = found["skips"] + found["hollow"]
+        return Held(found["tests"], found["asserts"], slips, found["tables"])
+    bare = _REMARK.sub("", text)
+    slips = len(SKIP.findall(bare)) + len(_HOLLOW.findall(bare))
+    cases, asserts = len(_CASES.findall(bare)), len(_ASSERTS.findall(bare))
+    return Held(cases, asserts, slips, len(_TABLE.findall(bare)))
 
 
 def _least(digits: list[str]) -> int:

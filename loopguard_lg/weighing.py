@@ -17,6 +17,7 @@ from loopguard_lg.progress import LITTLE, MUCH, NOTHING, Outcome, todos_done
 from loopguard_lg.sketches import likeness, units
 from loopguard_lg.spots import edited, place_in, reported
 from loopguard_lg.steps import Step, clip
+from loopguard_lg.suites import Suites
 from loopguard_lg.window import COMPACTION, HUMAN, Mark, key_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Scale:
         checks: The fewest failures of each check.
         edits: What its calls did to files.
         spots: Where failures were reported.
+        suites: What tests hold.
     """
 
     def __init__(self, past: History) -> None:
@@ -86,6 +88,7 @@ class Scale:
         self.checks = past.known.checks.copy()
         self.edits: list[Edit] = []
         self.spots = past.known.spots
+        self.suites = Suites(past.known.suites, past.known.ran)
 
     def talk(self, text: str) -> int:
         """What a reply without calls says that was not said before; never more than a

@@ -198,6 +198,8 @@ class Known(NamedTuple):
         lines: Tags of the lines that edits have put in place lately.
         spots: Where failures were reported lately, flat (see `spots`).
         asked: 1 where the newest word of a person's asks for tests to be changed.
+        suites: What test files hold, flat (see `suites`).
+        ran: How many tests checks ran when they failed, flat, likewise.
     """
 
     t: float = 0.0
@@ -212,6 +214,8 @@ class Known(NamedTuple):
     lines: list[int] = []
     spots: list[int] = []
     asked: int = 0
+    suites: list[int] = []
+    ran: list[int] = []
 
 
 def grow_turns(turns: Turns, row: list[int]) -> Turns:
