@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from loopguard_lg import redaction
-from loopguard_lg.redaction.quoting import defused, flat
+from loopguard_lg.quoting import defused, flat
 from loopguard_lg.steps import Step
 
 Pad: TypeAlias = dict[str, Any]

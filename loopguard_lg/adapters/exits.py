@@ -15,6 +15,8 @@ from loopguard_lg.adapters.standing import standing
 from loopguard_lg.claims import unproven
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
+from loopguard_lg.quoting import plain
+from loopguard_lg.redaction import masked
 
 KEY = EXIT
 """Where the exit report is."""
@@ -67,7 +69,7 @@ def report(
         "version": 1,
         "agent": agent,
         "reason": reason,
-        "detail": detail,
+        "detail": masked(plain(detail)),
         "kind": finding.kind if finding and reason == "loop" else None,
         "steps": list(finding.steps) if finding and reason == "loop" else [],
         "budget": exceeded.name if exceeded else None,
@@ -105,14 +107,17 @@ def _children(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 
 def _partial(messages: Sequence[BaseMessage]) -> str:
-    """The newest words of the agent in this run, not those of the guard."""
+    """The newest words of the agent in this run, not those of the guard.
+
+    Without secrets, and without what steers the terminal that shows them.
+    """
     for message in reversed(messages):
         if isinstance(message, HumanMessage) and is_word(message):
             break
         if not isinstance(message, AIMessage) or KEY in message.response_metadata:
             continue
         if text := text_of(message).strip():
-            return text[:PARTIAL]
+            return masked(plain(text[: PARTIAL * 2]))[:PARTIAL]
     return ""
 
 

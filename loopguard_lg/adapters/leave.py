@@ -13,6 +13,8 @@ from loopguard_lg import prompts
 from loopguard_lg.adapters import asking
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.messages import MARK, mark_of, newest_reply
+from loopguard_lg.quoting import plain
+from loopguard_lg.redaction import masked
 
 
 def _give_up(reason: str) -> str:
@@ -46,7 +48,7 @@ def asked(
     reply, _ = newest_reply(messages)
     report = reply.response_metadata.get(KEY) if reply is not None else None
     offered = mark_of(reply).get("choices", ()) if report else ()
-    question = str(call["args"].get("question", ""))
+    question = masked(plain(str(call["args"].get("question", ""))))
     answer = asking.read(interrupt(asking.request(question, offered, report)), offered)
     result = _result(call, answer.text)
     result.response_metadata[MARK] = {"choice": answer.choice}

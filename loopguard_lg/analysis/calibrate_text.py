@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from loopguard_lg.analysis.calibrate import Calibration, Cap
 from loopguard_lg.analysis.thresholds import Choice
+from loopguard_lg.quoting import printable
 
 
 def policy_file(
@@ -75,8 +76,7 @@ def _choice(choice: Choice) -> Iterator[str]:
 
 def _said(text: str) -> str:
     """A text for a comment: on one line, and printable."""
-    line = " ".join(text.split())[:200]
-    return "".join(c if c.isprintable() else "?" for c in line)
+    return printable(" ".join(text.split())[:200])
 
 
 def _quoted(text: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from loopguard_lg.analysis.blame import Cause
 from loopguard_lg.analysis.compare import Change, Comparison, Slice
+from loopguard_lg.quoting import printable
+from loopguard_lg.redaction import masked
 
 
 def markdown(found: Comparison) -> str:
@@ -92,6 +94,5 @@ def _cause(cause: Cause, regressed: bool) -> str:
 
 def _plain(text: str) -> str:
     """A text of a recording that can't become markup, a link or a mention."""
-    line = " ".join(text.split())[:120]
-    shown = "".join(c if c.isprintable() else "?" for c in line)
+    shown = printable(" ".join(masked(text).split())[:120])
     return re.sub(r"([\\`*_{}\[\]<>()#|!~&])", r"\\\1", shown)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 
+from loopguard_lg import redaction
 from loopguard_lg.analysis.replay import Outcome, verdicts
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import LoopGuardError
@@ -63,7 +64,7 @@ def _seen(verdict: Verdict) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(redaction.masked(text).split())
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
@@ -92,6 +93,8 @@ def write_test(
 ) -> tuple[Path, Path]:
     """Write a test of `outcome`, with the recording beside it; gives both paths.
 
+    Secrets in the recording are masked.
+
     Args:
         run: The recorded run.
         outcome: What the test is to hold on to.
@@ -108,7 +111,8 @@ def write_test(
         raise LoopGuardError(f"{test}: a test's name ends in .py")
     if test.exists() or data.exists():
         raise LoopGuardError(f"{test}: there is such a test already")
-    data.write_bytes(orjson.dumps(run.as_dict(), option=orjson.OPT_INDENT_2) + b"\n")
+    kept = redaction.data(run.as_dict())
+    data.write_bytes(orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
     kind = f"trips as `{outcome.kind}`" if outcome.tripped else "does not trip"
     at = f" at step {outcome.step}" if outcome.tripped else ""
     text = _TEST.format(

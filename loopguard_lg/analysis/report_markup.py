@@ -5,6 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any, TypeAlias
 
+from loopguard_lg.quoting import printable
+from loopguard_lg.redaction import masked
+
 _VOID = frozenset({"meta", "br", "link", "rect"})
 
 
@@ -44,13 +47,12 @@ def _one(content: Any) -> str:
 
 
 def safe(text: str) -> str:
-    """Text for HTML: escaped, and without what steers the display of other text.
+    """Text for HTML: escaped, without secrets, and without what steers other text.
 
     Control and format characters (among them those that turn the direction of writing)
     are replaced, so that a text looks like what it is.
     """
-    shown = (c if c.isprintable() or c in "\n\t" else "�" for c in text)
-    return escape("".join(shown))
+    return escape(printable(masked(text), "�", keep="\n\t"))
 
 
 def _attribute(pair: tuple[str, Any]) -> str:

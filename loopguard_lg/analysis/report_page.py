@@ -26,6 +26,7 @@ from loopguard_lg.analysis.report_markup import Markup, joined, tag
 from loopguard_lg.analysis.timeline import Timeline, clipped, told
 from loopguard_lg.analysis.timeline_picture import HUES, SIGNS, picture
 from loopguard_lg.analysis.timeline_svg import css, svg
+from loopguard_lg.redaction import data
 
 _MEANS = {
     "loop_rate": "runs that trip a detector / runs",
@@ -85,7 +86,7 @@ def _data(report: Report) -> Markup:
     """The figures for a program; `<`, `>` and `&` are written as JSON escapes, so that
     no text can end the element.
     """
-    text = orjson.dumps(report.as_dict(), option=orjson.OPT_NON_STR_KEYS).decode()
+    text = orjson.dumps(data(report.as_dict()), option=orjson.OPT_NON_STR_KEYS).decode()
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)

@@ -21,6 +21,7 @@ from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History
 from loopguard_lg.policy import Policy
+from loopguard_lg.redaction import masked
 from loopguard_lg.steps import Compaction, Event, Human, Step, Turn
 from loopguard_lg.traces.model import Trajectory
 
@@ -175,7 +176,7 @@ def timeline(policy: Policy, run: Trajectory) -> Timeline:
     columns, places = _cut(columns)
     named, repeated = _named(columns)
     return Timeline(
-        id=run.id,
+        id=masked(run.id),
         about=tuple(clipped(t, 200) for t in (run.source, run.model, run.task) if t),
         columns=tuple(named),
         loops=tuple(_loops(seen, columns, places)),
@@ -185,8 +186,8 @@ def timeline(policy: Policy, run: Trajectory) -> Timeline:
 
 
 def clipped(text: str, most: int) -> str:
-    """Text on one line, cut where it is longer."""
-    line = " ".join(text[: most * 4].split())
+    """Text on one line, without secrets, cut where it is longer."""
+    line = " ".join(masked(text[: most * 4]).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

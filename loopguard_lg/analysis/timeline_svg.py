@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from html import escape
 
 from loopguard_lg.analysis.timeline_picture import Box, Picture, Shape, Stroke, Word
+from loopguard_lg.quoting import printable
+from loopguard_lg.redaction import masked
 
 HUES = ("#8ab4f8", "#f6b94f", "#f28b82", "#7fcf97", "#c99bf7", "#70d3e8", "#ff9ecb",
         "#cdbb8c")  # fmt: skip
@@ -116,4 +118,4 @@ def _written(shape: Shape, first: bool) -> str:
 
 def _safe(text: str) -> str:
     """Text for XML: escaped, and without the control characters that it can't hold."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
+    return escape(printable(masked(text), "�", keep="\n"))

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loopguard_lg.analysis.timeline import Cell, Column, Loop, Timeline, clipped
+from loopguard_lg.quoting import printable
 
 _STYLES = (
     "black on bright_blue", "black on yellow", "black on bright_red", "black on green",
@@ -22,9 +23,9 @@ _NAME = 10
 
 def show(line: Timeline, console: Console) -> None:
     """Print the timeline as wide as the terminal allows."""
-    console.print(Text(_safe(line.id), "bold"))
+    console.print(Text(printable(line.id), "bold"))
     for about in line.about:
-        console.print(Text(_safe(about), "dim"))
+        console.print(Text(printable(about), "dim"))
     wide = max(8, (console.width - _NAME - 1) // 3)
     for start in range(0, len(line.columns), wide):
         console.print()
@@ -32,11 +33,11 @@ def show(line: Timeline, console: Console) -> None:
             console.print(row, no_wrap=True, crop=True)
     console.print()
     for letter, (cell, times) in list(line.repeated.items())[: len(_STYLES)]:
-        label = _safe(clipped(cell.label, max(20, console.width - 12)))
+        label = printable(clipped(cell.label, max(20, console.width - 12)))
         console.print(Text.assemble(_coloured(line, letter), f" ×{times}  {label}"))
     for loop in line.loops:
         told = f"{loop.kind} ×{loop.count}: {loop.detail}"
-        console.print(Text(_safe(told), "red"))
+        console.print(Text(printable(told), "red"))
 
 
 def _band(line: Timeline, start: int, end: int) -> Iterator[Text]:
@@ -86,8 +87,3 @@ def _named(line: Timeline, cell: Cell) -> Text:
 def _coloured(line: Timeline, letter: str) -> Text:
     at = list(line.repeated).index(letter)
     return Text(f"{letter:<2}"[:2], _STYLES[at % len(_STYLES)])
-
-
-def _safe(text: str) -> str:
-    """Text that can't steer the terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 import typer
 
 from loopguard_lg.errors import LoopGuardError, TraceFormatError
+from loopguard_lg.quoting import printable as printable
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.replay import Outcome
@@ -57,11 +58,6 @@ Jobs: TypeAlias = Annotated[
 def complain(problem: str) -> None:
     """One line on standard error."""
     typer.echo(f"loopguard: {printable(problem)}", err=True)
-
-
-def printable(text: str) -> str:
-    """Text that cannot steer a terminal; recordings hold what anybody sent."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def print_json(data: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from loopguard_lg import redaction
-from loopguard_lg.redaction.quoting import printable
+from loopguard_lg.quoting import printable
 
 logger = logging.getLogger("loopguard_lg")
 

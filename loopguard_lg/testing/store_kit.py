@@ -169,7 +169,7 @@ async def odd_texts_are_kept(bench: Bench) -> None:
     await bench.write(entries=[Entry(odd), Entry("x" * 9_000, "y" * 9_000)])
 
     short, long = sorted(await bench.read(), key=lambda entry: len(entry.text))
-    assert short.text == 'say("猫🦜") [2J % \\ $1 {}'
+    assert short.text == 'say("猫🦜") % \\ $1 {}'
     assert len(long.text) == len(long.reason) == 160
 
 

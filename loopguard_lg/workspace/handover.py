@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from loopguard_lg import prompts
+from loopguard_lg.quoting import defused, flat
+from loopguard_lg.redaction import masked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +106,9 @@ def _part(title: str, entries: Iterable[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """A text as a code span, whatever back ticks are in it."""
-    flat = " ".join(text.split())
-    longest = max(map(len, re.findall("`+", flat)), default=0)
+    """A text as a code span, whatever is in it: back ticks, controls, secrets."""
+    line = masked(defused(flat(text)))
+    longest = max(map(len, re.findall("`+", line)), default=0)
     ticks = "`" * (longest + 1)
-    pad = " " if flat[:1] == "`" or flat[-1:] == "`" else ""
-    return f"{ticks}{pad}{flat}{pad}{ticks}"
+    pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
