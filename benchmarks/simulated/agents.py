@@ -20,8 +20,16 @@ from pydantic import PrivateAttr, create_model
 from loopguard_lg import LoopGuardMiddleware, Policy
 from loopguard_lg.hooks import GuardEvent
 
-from .habits import Agent, Call, Result, Seen, act
+from .habits import Agent, Call, Result, Seen, act, agent_of
 from .world import World, respond
+
+TASK = "send Bob the report"
+
+DONE = "Here is what I found."
+"""What an agent says at the end of its plan."""
+
+QUIT = "I could not find it."
+"""What it says where it ends without that."""
 
 SECOND = 1.0
 """How long a model call takes in the simulated time."""
@@ -65,7 +73,7 @@ class SimulatedModel(BaseChatModel):
             for n, c in enumerate(action)
         ]
         reply = AIMessage(
-            "" if calls else "Here is what I found.",
+            "" if calls else QUIT if mind.get("quit") else DONE,
             tool_calls=calls,
             additional_kwargs={"mind": dict(mind)},
             usage_metadata=_usage(messages, calls),
@@ -135,41 +143,60 @@ class Run:
         done: The agent came to the end of its plan.
         circled: The guard saw a loop.
         turns: Model calls that the agent made.
+        strong: Those of them that a stronger model made.
+        vain: Those of them that were made by habit.
         tokens: What they took together, samples that were not taken included.
         doubled: Letters that were sent twice.
         waited: Seconds that passed by the guard's doing.
+        world: What became of the world.
+        told: How often the guard did what, by the names of its events.
+        calls: What was asked for, executed or not, in order.
     """
 
     done: bool = False
     circled: bool = False
     turns: int = 0
+    strong: int = 0
+    vain: int = 0
     tokens: int = 0
     doubled: int = 0
     waited: float = 0.0
     world: World = field(default_factory=World)
+    told: dict[str, int] = field(default_factory=dict)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def note(self, event: GuardEvent) -> None:
+        """Count what the guard does."""
+        self.circled |= event.name == "detected"
+        self.told[event.name] = self.told.get(event.name, 0) + 1
+
+    def answer(self, tool: str, args: dict[str, Any], now: float) -> str:
+        """What comes of a call in its world."""
+        text, self.world = respond(self.world, tool, args, now)
+        return text
 
 
 _TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "search": ("Search the documents.", {"query": (str, ...)}),
     "read": ("Read a file.", {"path": (str, ...)}),
+    "edit": ("Change a file.", {"path": (str, ...), "text": (str, ...)}),
+    "run_tests": ("Run the tests.", {}),
+    "write_todos": ("Write down the plan.", {"todos": (str, ...)}),
     "send_mail": ("Send a letter.", {"to": (str, ...), "text": (str, ...)}),
     "order": ("Order something.", {"item": (str, ...), "count": (int, ...)}),
     "job_status": ("Ask how far a job is.", {"job": (str, ...)}),
+    "wait": ("Wait for a while.", {"seconds": (int, ...)}),
     "fetch": ("Fetch a page.", {"url": (str, ...)}),
     "transfer_to_sales": ("Hand over to sales.", {"reason": (str, ...)}),
     "transfer_to_support": ("Hand over to support.", {"reason": (str, ...)}),
 }
 
 
-def tools_of(run: Run, clock: Clock) -> list[BaseTool]:
-    """The tools of the world, which is in `run`."""
+def tools_of(answer: Callable[[str, dict[str, Any]], str]) -> list[BaseTool]:
+    """The tools of the world; `answer` says what comes of a call."""
 
     def answers(tool: str) -> Callable[..., str]:
-        def answer(**args: Any) -> str:
-            text, run.world = respond(run.world, tool, args, clock.now)
-            return text
-
-        return answer
+        return lambda **args: answer(tool, args)
 
     return [
         StructuredTool.from_function(
@@ -182,7 +209,13 @@ def tools_of(run: Run, clock: Clock) -> list[BaseTool]:
     ]
 
 
-def simulate(agent: Agent, policy: Policy, seed: int, limit: int = 40) -> Run:
+def simulate(
+    agent: Agent,
+    policy: Policy,
+    seed: int,
+    limit: int = 40,
+    strong: CountedModel | None = None,
+) -> Run:
     """One run of a guarded agent; it is stopped after `limit` model calls.
 
     Args:
@@ -190,36 +223,49 @@ def simulate(agent: Agent, policy: Policy, seed: int, limit: int = 40) -> Run:
         policy: The guard's.
         seed: Chance.
         limit: Model calls after which the run counts as not done.
+        strong: The stronger model of the ladder, if it names one.
     """
     run, clock = Run(), Clock()
 
-    def note(event: GuardEvent) -> None:
-        run.circled |= event.name == "detected"
-
     guard = LoopGuardMiddleware(
-        policy, observers=[note], sleep=clock.sleep, clock=lambda: clock.now
+        policy, observers=[run.note], sleep=clock.sleep, clock=lambda: clock.now
     )
-    model = _Counted(agent, seed, run=run, clock=clock)
-    built = create_agent(model, tools_of(run, clock), middleware=[guard])
+    model = CountedModel(agent, seed, run=run, clock=clock)
+    if strong is not None:
+        strong.begin(agent, seed, run, clock)
+    tools = tools_of(lambda tool, args: run.answer(tool, args, clock.now))
+    built = create_agent(model, tools, middleware=[guard])
     try:
-        given: Any = {"messages": [("user", "send Bob the report")]}
+        given: Any = {"messages": [("user", TASK)]}
         last = built.invoke(given, {"recursion_limit": 2 * limit})["messages"][-1]
-        run.done = last.text == "Here is what I found."
+        run.done = last.text == DONE
     except GraphRecursionError:
         pass
     run.doubled, run.waited = run.world.doubled, clock.waited
     return run
 
 
-class _Counted(SimulatedModel):
+class CountedModel(SimulatedModel):
     """A simulated model that counts its calls."""
 
     _run: Run = PrivateAttr()
     _clock: Clock = PrivateAttr()
 
-    def __init__(self, agent: Agent, seed: int, *, run: Run, clock: Clock) -> None:
-        super().__init__(agent, seed)
+    def __init__(
+        self, agent: Agent, seed: int, *, run: Run, clock: Clock, **fields: Any
+    ) -> None:
+        super().__init__(agent, seed, **fields)
+        self.begin(agent, seed, run, clock)
+
+    def begin(self, agent: Agent, seed: int, run: Run, clock: Clock) -> None:
+        """Act as another agent in another run."""
+        self.agent, self._rng = agent, Random(seed)
         self._run, self._clock = run, clock
+
+    @property
+    def made(self) -> int:
+        """The calls so far in this run, those of other models included."""
+        return self._run.turns
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
         made = super()._generate(*args, **kwargs)
@@ -227,6 +273,17 @@ class _Counted(SimulatedModel):
         assert isinstance(reply, AIMessage)
         assert reply.usage_metadata is not None
         self._run.turns += 1
+        self._run.strong += self.strong
+        self._run.vain += reply.additional_kwargs["mind"].get("habit", 0)
+        self._run.calls += [(c["name"], c["args"]) for c in reply.tool_calls]
         self._run.tokens += reply.usage_metadata["total_tokens"]
         self._clock.now += SECOND
         return made
+
+
+def stronger() -> CountedModel:
+    """A stronger model for a ladder; `begin` makes it part of a run."""
+    agent = agent_of("honest")
+    return CountedModel(
+        agent, 0, run=Run(), clock=Clock(), strong=True, model_name="stronger"
+    )

@@ -28,8 +28,14 @@ Action: TypeAlias = tuple[Call, ...]
 """The calls of one reply; none is the final answer."""
 
 Mind: TypeAlias = Mapping[str, int]
-"""`{"at": step of the plan, "times": how often the habit has struck, "free": whether it
-is over, "habit": whether the last call was made by habit}`"""
+"""Plain data:
+
+    {"at": step of the plan, "times": how often the habit has struck,
+     "free": whether it is over, "habit": whether the last call was made by habit,
+     "waits": whether that only waited, "fell": how often it fell into another loop,
+     "quit": it has answered without an end of the plan,
+     "knows": whether it does as a stronger model, where it was asked as one}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,12 @@ class Agent:
         heed: How likely a note or an answer of a guard's frees it.
         clue: How likely a result does that names what is right.
         ideas: How likely warmth does.
+        relapse: How likely it falls into another loop where a word, warmth, or the lack
+            of a tool has freed it from one.
+        strong: How likely a stronger model knows what is right; drawn once a run.
+        messy: How likely a call by habit is another vain one than the habit's own.
+        patience: Calls by habit after which the loop ends by itself; `None`: never.
+        sober: It then does what is right; else it answers with what it has.
     """
 
     habit: str
@@ -79,6 +91,11 @@ class Agent:
     heed: float = 0.5
     clue: float = 0.9
     ideas: float = 0.4
+    relapse: float = 0.0
+    strong: float = 1.0
+    messy: float = 0.0
+    patience: int | None = None
+    sober: bool = False
 
 
 MARK = "[loop guard]"
@@ -99,20 +116,59 @@ def act(agent: Agent, mind: Mind, seen: Seen, rng: Random) -> tuple[Action, Mind
     at = mind.get("at", 0) + _moved(agent, mind, seen)
     if at >= len(agent.plan):
         return (), {**mind, "at": at, "habit": 0}
-    right, times = agent.plan[at], mind.get("times", 0)
-    wrong = None
-    if at == agent.at and agent.habit in HABITS and not mind.get("free"):
-        wrong = HABITS[agent.habit](right, times)
-        if times and _is_freed(agent, wrong, right, seen, rng):
-            wrong = None
-    free = int(bool(mind.get("free")) or (at == agent.at and wrong is None))
-    known = {"at": at, "times": times + (wrong is not None), "free": free}
-    return (wrong or right,), {**known, "habit": int(wrong is not None)}
+    known = {**mind, "at": at, "times": mind.get("times", 0)}
+    if agent.habit == "honest" and any("running" in r.text for r in seen.results):
+        return (Call("wait", {"seconds": 15}),), {**known, "waits": 1}
+    if at != agent.at or agent.habit not in HABITS or mind.get("free"):
+        rest = {"free": mind.get("free", 0), "habit": 0, "waits": 0}
+        return (agent.plan[at],), {**known, **rest}
+    return _by_habit(agent, known, seen, rng)
+
+
+def _by_habit(
+    agent: Agent, mind: dict[str, int], seen: Seen, rng: Random
+) -> tuple[Action, Mind]:
+    """What an agent does at the step at which its habit strikes."""
+    right, times = agent.plan[mind["at"]], mind["times"]
+    if agent.patience is not None and times >= agent.patience:
+        if not agent.sober:
+            return (), {**mind, "habit": 0, "quit": 1}
+        return (right,), {**mind, "free": 1, "habit": 0}
+    if seen.strong and "knows" not in mind and agent.strong < 1:
+        mind["knows"] = int(rng.random() < agent.strong)
+    wrong = _wrong(agent, mind, right, seen)
+    freed = times and _freed(agent, mind, wrong, right, seen, rng)
+    if freed == "fell":
+        mind["fell"] = mind.get("fell", 0) + 1
+        wrong = _elsewhere(mind["fell"], seen)
+    elif freed:
+        return (right,), {**mind, "free": 1, "habit": 0}
+    if times and agent.messy > rng.random() and "search" in seen.tools:
+        wrong = _paraphrase(right, times)
+    return (wrong,), {**mind, "times": times + 1, "free": 0, "habit": 1}
+
+
+def _wrong(agent: Agent, mind: Mind, right: Call, seen: Seen) -> Call:
+    """The call that the agent's loop asks for next."""
+    fell = mind.get("fell")
+    return _elsewhere(fell, seen) if fell else HABITS[agent.habit](right, mind["times"])
+
+
+def _elsewhere(number: int, seen: Seen) -> Call:
+    """The call of another loop, with a tool that there is."""
+    if "search" in seen.tools or not seen.tools:
+        return Call("search", {"query": _WORDS[number % len(_WORDS)]})
+    return Call("read", {"path": ("docs/a.md", "docs/b.md")[number % 2]})
 
 
 def _moved(agent: Agent, mind: Mind, seen: Seen) -> int:
     """One step of the plan, if the last call was the right one and has worked."""
-    if mind.get("habit") or not seen.results or mind.get("at", 0) >= len(agent.plan):
+    if (
+        mind.get("habit")
+        or mind.get("waits")
+        or not seen.results
+        or mind.get("at", 0) >= len(agent.plan)
+    ):
         return 0
     last = seen.results[-1]
     own = last.text.partition(MARK)[0]
@@ -120,19 +176,24 @@ def _moved(agent: Agent, mind: Mind, seen: Seen) -> int:
     return int(not vain)
 
 
-def _is_freed(agent: Agent, wrong: Call, right: Call, seen: Seen, rng: Random) -> bool:
-    """Whether something gets the agent out of its habit now."""
-    if seen.strong or (wrong.tool not in seen.tools and seen.tools):
-        return True
+def _freed(
+    agent: Agent, mind: Mind, wrong: Call, right: Call, seen: Seen, rng: Random
+) -> str:
+    """What becomes of an agent's loop now: nothing, it is "free", or it "fell" into
+    another one.
+    """
+    if seen.strong and mind.get("knows", 1):
+        return "free"
     text = "\n".join(result.text for result in seen.results)
     said = bool(seen.note) or MARK in text or any(word in text for word in BLOCKED)
     named = any(isinstance(v, str) and v in text for v in right.args.values())
-    chances = (
-        agent.clue * (said and named),
-        agent.heed * said,
-        agent.ideas * (seen.temperature >= 0.5),
-    )
-    return any(rng.random() < chance for chance in chances)
+    if agent.clue * (said and named) > rng.random():
+        return "free"
+    chances = (agent.heed * said, agent.ideas * (seen.temperature >= 0.5))
+    barred = bool(seen.tools) and wrong.tool not in seen.tools
+    if not barred and not any(chance > rng.random() for chance in chances):
+        return ""
+    return "fell" if agent.relapse > rng.random() else "free"
 
 
 def _repeat(right: Call, times: int) -> Call:
@@ -146,11 +207,12 @@ def _oscillate(right: Call, times: int) -> Call:
 
 
 _WORDS = ("figures", "numbers", "sales figures", "data", "statistics", "results")
+_OF = ("the shop", "the house", "us", "our trade", "the company", "the business")
 
 
 def _paraphrase(right: Call, times: int) -> Call:
     """The same vain search in other words."""
-    return Call("search", {"query": f"{_WORDS[times % 6]} of {2010 + times // 6}"})
+    return Call("search", {"query": f"{_WORDS[times % 6]} of {_OF[times // 6 % 6]}"})
 
 
 def _forget(right: Call, times: int) -> Call:
@@ -179,6 +241,26 @@ def _unsure(right: Call, times: int) -> Call:
     return Call("send_mail", {"to": "Ann", "text": "the report is coming"})
 
 
+def _vain_edit(right: Call, times: int) -> Call:
+    """Another guess at the same line, and the check that fails again."""
+    if times % 2:
+        return Call("run_tests", {})
+    return Call("edit", {"path": "src/report.py", "text": f"total = {times}"})
+
+
+def _plan_again(right: Call, times: int) -> Call:
+    """The plan, worded anew, and none of it done."""
+    return Call(
+        "write_todos", {"todos": f"{_WORDS[times % 6]}, then {_OF[times // 6 % 6]}"}
+    )
+
+
+def _guess_paths(right: Call, times: int) -> Call:
+    """One path after the other, none of which exists."""
+    path = f"docs/{_WORDS[times % 6]} of {_OF[times // 6 % 6]}.md"
+    return Call("read", {"path": path.replace(" ", "_")})
+
+
 HABITS: Mapping[str, Callable[[Call, int], Call]] = {
     "repeat": _repeat,
     "oscillate": _oscillate,
@@ -188,6 +270,9 @@ HABITS: Mapping[str, Callable[[Call, int], Call]] = {
     "mistype": _mistype,
     "wrong_path": _wrong_path,
     "unsure": _unsure,
+    "vain_edit": _vain_edit,
+    "plan_again": _plan_again,
+    "guess_paths": _guess_paths,
 }
 """What each habit makes of the right call, at the nth time."""
 
@@ -200,11 +285,12 @@ _POLL = Call("job_status", {"job": "7"})
 _FETCH = Call("fetch", {"url": "https://example.com/report"})
 
 PLANS: Mapping[str, tuple[Call, ...]] = {
+    "usual": (_LOOK, _READ, _MAIL),
     "mistype": (_LOOK, _ORDER, _MAIL),
     "poll": (_LOOK, _POLL, _MAIL),
     "outage": (_LOOK, _FETCH, _MAIL),
 }
-"""Plans of agents for whom the world itself is the trouble, or that order something."""
+"""The usual plan, and those for which the world itself, or an order, is the trouble."""
 
 NAMES = (*HABITS, "poll", "outage", "honest")
 """All agents by habit: `poll` does not wait, `outage` meets one, `honest` has none."""
@@ -212,6 +298,6 @@ NAMES = (*HABITS, "poll", "outage", "honest")
 
 def agent_of(habit: str, **chances: float) -> Agent:
     """The agent with this habit; `chances` are those of `Agent`."""
-    plan = PLANS.get(habit, (_LOOK, _READ, _MAIL))
+    plan = PLANS.get(habit, PLANS["usual"])
     settings: dict[str, Any] = {"habit": habit, "plan": plan, **chances}
     return Agent(**settings)

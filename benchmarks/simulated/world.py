@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 FILES = {
@@ -16,6 +17,12 @@ FILES = {
     "docs/b.md": "second draft: see the report for figures",
     "docs/report.md": "the report: 17 sold, 4 returned",
 }
+PARTS = "docs/part-"
+"""How the paths of any number of files begin, each with words of its own."""
+
+BUGS = ("total", "header", "order", "date")
+"""What the tests of `src/report.py` find; an edit "fix NAME" mends one."""
+
 JOB = 45.0
 """Seconds after which the job is finished."""
 
@@ -30,10 +37,14 @@ class World:
     Attributes:
         letters: The letters that were sent, as (receiver, text).
         down: When the service was called first.
+        fixed: The bugs that were mended.
+        slept: Seconds that its agent has waited.
     """
 
     letters: tuple[tuple[str, str], ...] = ()
     down: float | None = None
+    fixed: tuple[str, ...] = ()
+    slept: float = 0.0
 
     @property
     def doubled(self) -> int:
@@ -49,12 +60,41 @@ def respond(
 
 
 def _search(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
-    found = "docs/report.md: the report" if args["query"] == "report" else "no results"
-    return found, world
+    query: str = args["query"]
+    if query.startswith(PARTS):
+        return f"{query}: {_words(query)[:20]}", world
+    return "docs/report.md: the report" if query == "report" else "no results", world
 
 
 def _read(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
-    return FILES.get(args["path"], "Error: no such file"), world
+    path: str = args["path"]
+    if path.startswith(PARTS):
+        return f"{path} says {_words(path)}", world
+    return FILES.get(path, "Error: no such file"), world
+
+
+def _words(text: str) -> str:
+    """Words that no other text has."""
+    digest = sha256(text.encode()).hexdigest()
+    return " ".join(digest[n : n + 6] for n in range(0, 60, 6))
+
+
+def _edit(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
+    known = args["text"].removeprefix("fix ")
+    fixed = {*world.fixed, known} if known != args["text"] else world.fixed
+    return f"edited {args['path']}", replace(world, fixed=tuple(sorted(fixed)))
+
+
+def _check(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
+    left = [name for name in BUGS if name not in world.fixed]
+    lines = [f"FAILED tests/test_report.py::test_{name}" for name in left]
+    passed = len(BUGS) - len(left)
+    failed = f"{len(left)} failed, " if left else ""
+    return "\n".join([*lines, f"{failed}{passed} passed in 0.1s"]), world
+
+
+def _todos(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
+    return f"Updated todo list to {args['todos']}", world
 
 
 def _send(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
@@ -67,7 +107,12 @@ def _order(world: World, args: Mapping[str, Any], now: float) -> tuple[str, Worl
 
 
 def _job(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
-    return ("finished" if now >= JOB else "still running"), world
+    return ("finished" if now + world.slept >= JOB else "still running"), world
+
+
+def _wait(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
+    slept = world.slept + args["seconds"]
+    return f"waited {args['seconds']} s", replace(world, slept=slept)
 
 
 def _fetch(world: World, args: Mapping[str, Any], now: float) -> tuple[str, World]:
@@ -85,9 +130,13 @@ def _hand_over(world: World, args: Mapping[str, Any], now: float) -> tuple[str, 
 _TOOLS: Mapping[str, Callable[[World, Mapping[str, Any], float], tuple[str, World]]] = {
     "search": _search,
     "read": _read,
+    "edit": _edit,
+    "run_tests": _check,
+    "write_todos": _todos,
     "send_mail": _send,
     "order": _order,
     "job_status": _job,
+    "wait": _wait,
     "fetch": _fetch,
     "transfer_to_sales": _hand_over,
     "transfer_to_support": _hand_over,

@@ -22,7 +22,10 @@ from benchmarks.simulated.world import JOB, World, respond
 from loopguard_lg import Policy
 
 ALL_TOOLS = frozenset(
-    ("search", "read", "send_mail", "order", "transfer_to_sales", "transfer_to_support")
+    (
+        *("search", "read", "send_mail", "order", "edit", "run_tests", "write_todos"),
+        *("transfer_to_sales", "transfer_to_support"),
+    )
 )
 
 
