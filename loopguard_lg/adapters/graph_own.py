@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config
 from langgraph.types import Send
@@ -31,7 +31,6 @@ from loopguard_lg.adapters.graph_state import (
     enclosed,
     is_left,
     names,
-    pending,
 )
 from loopguard_lg.adapters.messages import MARK, newest_reply
 from loopguard_lg.memory import write
@@ -61,9 +60,9 @@ class Own:
 
     def ask_user(self, state: State, config: RunnableConfig) -> Work:
         """Write the question down; the next time, ask it."""
-        messages = self.site.messages(state)
-        if is_asking(messages):
-            (call,) = pending(messages)
+        if is_asking(self.site, state):
+            messages = self.site.messages(state)
+            (call,) = self.site.pending(state)
             resumable = is_resumable(config)
             return {self.site.key: [leave.asked(call, messages, resumable=resumable)]}
         return (yield from self._ended(state, config, ASK_USER))
@@ -103,15 +102,15 @@ class Own:
                 status="error",
                 response_metadata={MARK: {"blocked": "budget"}},
             )
-            for call in pending(self.site.messages(state))
+            for call in self.site.pending(state)
         ]
 
 
-def is_asking(messages: Sequence[BaseMessage]) -> bool:
+def is_asking(site: Site, state: State) -> bool:
     """Whether a question of the guard's waits for its answer."""
-    reply, _ = newest_reply(messages)
+    reply, _ = newest_reply(site.messages(state))
     asks = reply is not None and KEY in reply.response_metadata
-    return asks and bool(pending(messages))
+    return asks and bool(site.pending(state))
 
 
 class Way(RunnableLambda[Any, Any]):
@@ -194,6 +193,6 @@ class AskedOn(Way):
     """The way on from the question to a person."""
 
     def _checked(self, state: State, config: RunnableConfig, found: Any) -> Any:
-        if is_asking(self.site.messages(state)):
+        if is_asking(self.site, state):
             return [ASK_USER]
         return super()._checked(state, config, found)

@@ -183,6 +183,10 @@ class Site:
         word = newest_word(self.messages(state), made, through=True)
         return word.id if word is not None else None
 
+    def pending(self, state: State) -> list[Any]:
+        """The calls that wait for their results."""
+        return pending(self.messages(state), made_by_nodes(state))
+
     def _due(self, plan: Plan) -> str | None:
         if self.guard.policy.observe_only:
             return None
@@ -207,7 +211,7 @@ class Site:
         """
         if not set(targets) - {END} or self.guard.policy.observe_only:
             return None
-        if pending(self.messages(state)):
+        if self.pending(state):
             return self._exit(config) if self._is_out(state) else None
         look = self.look(state, config, ahead=1)
         is_out = look.plan.verdict.exceeded is not None

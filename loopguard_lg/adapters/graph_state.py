@@ -205,10 +205,16 @@ def identified(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     ]
 
 
-def pending(messages: Sequence[BaseMessage]) -> list[Any]:
-    """The calls of the newest reply that have no result yet."""
+def pending(messages: Sequence[BaseMessage], made: Collection[str] = ()) -> list[Any]:
+    """The calls of the newest reply that have no result yet; none once a person has
+    spoken again: then nobody waits for them.
+
+    Args:
+        messages: The messages of the state.
+        made: Ids of human messages that are no words of a person's.
+    """
     reply, results = newest_reply(messages)
-    if reply is None:
+    if reply is None or newest_word(messages, made) is not None:
         return []
     return [call for call, found in pair(reply, results) if found is None]
 
