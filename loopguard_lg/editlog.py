@@ -164,7 +164,7 @@ def edit_of(step: Step, path: str) -> Edit | None:
 
 _ADDS = re.compile(r"append|insert|add|cell|notebook")
 _SUBSTITUTES = re.compile(r"\bs([/|#,])(.*?)\1(.*?)\1")
-_TYPES = re.compile(r"(?:^|[|;&\n]\s*)(?:cat|echo|printf|tee)\b")
+_TYPES = re.compile(r"(?:^|[|;&\n][^\S\n]*)(?:cat|echo|printf|tee)\b")
 
 
 def _shell_edit(command: str, path: str) -> Edit | None:

@@ -22,7 +22,7 @@ _ANYWHERE = 1_000_000
 """Lines by which an edit of unknown size may have shifted a failure."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,6})')
-_PLACE = re.compile(r"([\w./+-]+\.[A-Za-z]\w{0,5})[:(](\d{1,6})\b")
+_PLACE = re.compile(r"(?<![\w./+-])([\w./+-]+\.[A-Za-z]\w{0,5})[:(](\d{1,6})\b")
 
 
 def place_in(result: str) -> tuple[int, int] | None:

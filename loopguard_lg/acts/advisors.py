@@ -218,7 +218,7 @@ def _near(path: str, seen: Sequence[str]) -> list[str]:
 
 
 _PATHLIKE = re.compile(
-    r"(?<![\w:/])\.{0,2}/?[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[a-z]\w{0,4}\b"
+    r"(?<![\w:/.-])\.{0,2}/?[\w.-]+(?:/[\w.-]+)+|\b[\w-]{1,80}\.[a-z]\w{0,4}\b"
 )
 
 

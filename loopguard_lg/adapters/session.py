@@ -126,10 +126,10 @@ class Guard:
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
             thread = past.thread_of(plan.memory["host"])
             verdict, memory = self._feed(plan.memory, turn, thread)
-            host = {"open": None, "due": past.due(verdict), "over": not reply.tool_calls}
+            due, over = past.due(verdict), not reply.tool_calls
             if reply.invalid_tool_calls:  # nobody answers these but the view
-                host["untidy"] = True
-            return past.with_host(memory, **host)
+                memory = past.with_host(memory, untidy=True)
+            return past.with_host(memory, open=None, due=due, over=over)
         spend = budgets.model_spend(Turn(nested=nested_of([mark_of(reply)]), **known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         opened |= self.acts.asked(reply, scene.tools)

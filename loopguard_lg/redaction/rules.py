@@ -61,7 +61,7 @@ _NAMED = re.compile(
     r"|(?<=sec)ret|(?<=auth)ori[sz]ation|(?<=cred)ential)"
     rf"[\w-]{{0,40}}[\\\"']*\s*[:=]\s*){_VALUE}"
 )
-_FLAG = re.compile(rf"(--(?<![\w-]--)[\w-]*(?i:{_NAMES})[\w-]*\s+){_VALUE}")
+_FLAG = re.compile(rf"(--(?<![\w-]--)(?>[\w-]*?(?i:{_NAMES}))[\w-]*+\s+){_VALUE}")
 # Each begins with its rarest letter, since the search stops at every first letter.
 _HINT = re.compile(
     r"k(?:ey|(?<=tok)en|(?<=sk)-|(?<=ak)ia)|c(?:red|ookie|(?<=sec)ret)|uth(?<=auth)"
