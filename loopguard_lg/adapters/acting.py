@@ -334,7 +334,7 @@ class Acts:
         if reply is not None:
             batch = remembered.batch(self.policy, reply, results, scene.tools)
         said = any(isinstance(event, Human) for event in events)
-        new = "word" in fresh
+        new = "word" in fresh and fresh["word"] != host.get("forked")
         return state.after(known, batch, new_word=new, answered=said, lost=lost)
 
     def derived(

@@ -22,6 +22,7 @@ What an adapter keeps for itself in `memory["host"]`:
      "switched": a stronger model has replied,
      "shared": what `shared_pad` notes,
      "step": superstep of the newest look, "lap": supersteps from the one before,
+     "forked": id of the word that a fork went back to,
      "stop": superstep at which the recursion limit is reached}
 """
 
@@ -195,7 +196,8 @@ def since(
     if _cut(scene, host.get("first")):
         events.append(Compaction(agent=agent))
     if word is not None and fresh:
-        events.append(Human(text=text_of(word)))
+        forked = word.id == host.get("forked")  # what was spent for it stays spent
+        events.append(Human(text=text_of(word), answer=forked))
         noted |= {"word": word.id, "exit": None, "vain": False, "fleet": None}
     noted["thread"] = scene.thread or noted.get("word") or host.get("thread")
     return events, noted

@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, get_origin
+from typing import Any, cast, get_origin
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import BinaryOperatorAggregate
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
 from langgraph.errors import EmptyChannelError
 from langgraph.types import Overwrite
 from tenacity import retry, retry_if_result, stop_after_delay, wait_exponential
@@ -28,7 +35,7 @@ from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.errors import NothingGoodError
 from loopguard_lg.findings import Finding
 from loopguard_lg.ladder import Escalate
-from loopguard_lg.memory import Memory, write
+from loopguard_lg.memory import Memory, fold, write
 from loopguard_lg.policy import Policy
 
 _NOTE_BYTES = 1_000
@@ -223,6 +230,11 @@ def fork_from_last_good(
     known = [graph.get_state(at)] if at else graph.get_state_history(fork.thread)
     good = next(filter(fork.is_good, known), None)
     forked: RunnableConfig = graph.update_state(*fork.update(good), as_node=as_node)
+    saver = getattr(graph, "checkpointer", None)
+    if isinstance(saver, BaseCheckpointSaver):
+        missing = fork.missing(saver.get_tuple(forked), good, saver)
+        if missing is not None:
+            saver.put(*missing)
     return forked
 
 
@@ -247,6 +259,11 @@ async def afork_from_last_good(
     forked: RunnableConfig = await graph.aupdate_state(
         *fork.update(good), as_node=as_node
     )
+    saver = getattr(graph, "checkpointer", None)
+    if isinstance(saver, BaseCheckpointSaver):
+        missing = fork.missing(await saver.aget_tuple(forked), good, saver)
+        if missing is not None:
+            await saver.aput(*missing)
     return forked
 
 
@@ -321,14 +338,43 @@ class _Fork:
                 f"the checkpoint of message {self.point[1]!r} is gone: with "
                 "durability='exit' only the last one is kept"
             )
-        before = memories.load(good.values.get(self.channel))
-        now = self.memory
-        kept = {"used": now["used"], "pad": now["pad"], "warned": now["warned"]}
         values = dict(self.values or {})
-        messages = [*self._told(now), *_listed(values.pop(self.key, ()))]
-        memory = write(before, {**before, **kept})
-        found = {self.channel: memory, **values}
+        messages = [*self._told(self.memory), *_listed(values.pop(self.key, ()))]
+        found = {self.channel: self._kept(good), **values}
         return good.config, {**found, self.key: messages} if messages else found
+
+    def _kept(self, good: Any) -> Memory:
+        """The write to the guard's channel: what is known, done and spent by now."""
+        before, now = memories.load(good.values.get(self.channel)), self.memory
+        kept = {"used": now["used"], "pad": now["pad"], "warned": now["warned"]}
+        word, acts = now["host"].get("word"), now["host"].get("acts") or {}
+        done = {name: acts[name] for name in ("done", "lost") if name in acts}
+        forked = word if word != before["host"].get("word") else None
+        host = {**before["host"], "acts": done, "forked": forked}
+        return write(before, {**before, **kept, "host": host})
+
+    def missing(
+        self, saved: CheckpointTuple | None, good: Any, saver: BaseCheckpointSaver[Any]
+    ) -> tuple[RunnableConfig, Checkpoint, CheckpointMetadata, ChannelVersions] | None:
+        """What has to be put in the fork's place; `None` where it is whole.
+
+        Before the first node of a run LangGraph takes an update for input, of which
+        it drops what callers may not give: the guard's channel.
+        """
+        if saved is None or saved.parent_config is None:
+            return None
+        found = saved.checkpoint["channel_values"]
+        if memories.load(found.get(self.channel))["used"] == self.memory["used"]:
+            return None
+        versions = saved.checkpoint["channel_versions"]
+        new = {self.channel: saver.get_next_version(max(versions.values()), None)}
+        whole = fold(good.values.get(self.channel), self._kept(good))
+        checkpoint = {
+            **saved.checkpoint,
+            "channel_values": {**found, self.channel: whole},
+            "channel_versions": {**versions, **new},
+        }
+        return saved.parent_config, cast(Checkpoint, checkpoint), saved.metadata, new
 
     def _told(self, memory: Memory) -> Iterator[BaseMessage]:
         ladder = memory["ladder"]

@@ -21,7 +21,15 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import StateGraph
 from langgraph.types import Command
 
-from loopguard_lg import Escalate, GiveUp, Ladder, LoopGuardMiddleware, Policy, Reflect
+from loopguard_lg import (
+    Escalate,
+    GiveUp,
+    Ladder,
+    LoopGuardMiddleware,
+    Policy,
+    Reflect,
+    ToolPolicy,
+)
 from loopguard_lg.adapters.restore import (
     afork_from_last_good,
     fork_from_last_good,
@@ -268,6 +276,36 @@ def test_a_thread_that_lost_its_way_at_once_goes_back_to_its_word(host: Host) ->
     state = graph.invoke(None, fork_from_last_good(graph, THREAD))
 
     assert [m.type for m in state["messages"]] == ["human", "human", "ai"]
+
+
+def test_a_fork_at_its_word_is_the_same_run(host: Host, forks: Any) -> None:
+    """There, too, a budget can't be had twice by going back."""
+    model = ScriptedModel(replies=[*same(4), "nothing", "found"])
+    graph = host(model, InMemorySaver())
+    graph.invoke(ask(), THREAD)
+
+    branch = forks(graph, THREAD)
+    forked = graph.get_state(branch).values["loopguard"]["used"]
+    graph.invoke(None, branch)
+    after = graph.get_state(THREAD).values["loopguard"]["used"]
+
+    assert forked["run"]["model_calls"] == 5
+    assert (after["run"]["model_calls"], after["thread"]["model_calls"]) == (6, 6)
+
+
+def test_a_write_that_was_made_once_is_not_made_again_in_a_fork() -> None:
+    """The state goes back and the world does not: its receipt is known."""
+    write = call("write", path="a", text="b")
+    model = ScriptedModel(replies=[write, *same(4), "nothing", write, "found"])
+    policy = Policy(tools={"write": ToolPolicy(role="write", once=True)})
+    guard = LoopGuardMiddleware(policy)
+    agent = create_agent(model, TOOLS, middleware=[guard], checkpointer=InMemorySaver())
+    agent.invoke(ask(), THREAD)
+
+    state = agent.invoke(None, fork_from_last_good(agent, THREAD))
+
+    assert executed.count("write a") == 1
+    assert state["messages"][-1].text == "found"
 
 
 def test_without_a_good_point_there_is_no_fork(forks: Any) -> None:
