@@ -10,7 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loopguard_lg.testing.asserts import assert_no_loop, assert_trips
+    from loopguard_lg.testing.asserts import (
+        assert_loop_rate,
+        assert_no_loop,
+        assert_trips,
+    )
     from loopguard_lg.testing.cassettes import Recording, recording
     from loopguard_lg.testing.doubles import Request, ScriptedModel, call
     from loopguard_lg.testing.histories import assert_valid_history, validate_history
@@ -20,6 +24,7 @@ _HOMES = {
     "Recording": "cassettes",
     "Request": "doubles",
     "ScriptedModel": "doubles",
+    "assert_loop_rate": "asserts",
     "assert_no_loop": "asserts",
     "assert_trips": "asserts",
     "assert_valid_history": "histories",
@@ -33,6 +38,7 @@ __all__ = [
     "Recording",
     "Request",
     "ScriptedModel",
+    "assert_loop_rate",
     "assert_no_loop",
     "assert_trips",
     "assert_valid_history",

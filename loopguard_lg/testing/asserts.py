@@ -12,8 +12,8 @@ from loopguard_lg.adapters.transcript import events_of
 from loopguard_lg.analysis.replay import Outcome, check
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Event
+from loopguard_lg.testing.recorded_runs import runs_below
 from loopguard_lg.traces.model import Trajectory, from_dict
-from loopguard_lg.traces.readers import read
 
 Runs: TypeAlias = (
     str
@@ -23,8 +23,9 @@ Runs: TypeAlias = (
     | Iterable[Event]
     | Iterable[BaseMessage]
 )
-"""A file of trajectories, a trajectory (also as the JSON object), the result of an
-agent (its `messages`), a list of messages, or the events themselves."""
+"""A file or folder of trajectories or of recorded traffic, a trajectory (also as the
+JSON object), the result of an agent (its `messages`), a list of messages, or the events
+themselves."""
 
 
 def assert_no_loop(runs: Runs, policy: Policy | None = None) -> None:
@@ -45,7 +46,7 @@ def assert_trips(
     runs: Runs,
     *,
     kind: str | None = None,
-    by_step: int | None = None,
+    by: int | None = None,
     policy: Policy | None = None,
 ) -> None:
     """Assert that the guard would have acted in every one of the runs.
@@ -53,7 +54,7 @@ def assert_trips(
     Args:
         runs: What happened.
         kind: The kind of finding that it first acts on (`repeat`, ..., `budget`).
-        by_step: It acts at this step or earlier.
+        by: It acts at this step or earlier.
         policy: The settings; the default policy if `None`.
 
     Raises:
@@ -63,8 +64,31 @@ def assert_trips(
         assert outcome.step is not None, f"{outcome.id} never trips"
         trip = f"{outcome.id} trips on {_seen(outcome)}"
         assert kind in (None, outcome.kind), f"{trip}; expected {kind}"
-        late = by_step is not None and outcome.step > by_step
-        assert not late, f"{trip}; expected by step {by_step}"
+        late = by is not None and outcome.step > by
+        assert not late, f"{trip}; expected by step {by}"
+
+
+def assert_loop_rate(
+    runs: Runs, *, at_most: float, policy: Policy | None = None
+) -> None:
+    """Assert that no more than a share of the runs goes in circles.
+
+    Args:
+        runs: What happened: also a folder of recordings, of runs or of model traffic.
+        at_most: The share, from 0 to 1.
+        policy: The settings; the default policy without a budget if `None`.
+
+    Raises:
+        AssertionError: More do; with each of them.
+    """
+    outcomes = _outcomes(runs, policy or Policy(budget=()))
+    loops = [outcome for outcome in outcomes if outcome.tripped]
+    told = "\n".join(f"  {loop.id}: {_seen(loop)}" for loop in loops)
+    share = len(loops) / len(outcomes)
+    head = (
+        f"{len(loops)} of {len(outcomes)} runs go in circles, more than {at_most:.1%}"
+    )
+    assert share <= at_most, f"{head}:\n{told}"
 
 
 def _seen(outcome: Outcome) -> str:
@@ -80,10 +104,7 @@ def _outcomes(runs: Runs, policy: Policy | None) -> list[Outcome]:
 
 def _trajectories(runs: Runs) -> Iterator[Trajectory]:
     if isinstance(runs, str | os.PathLike):
-        for run in read(os.fspath(runs)):
-            if isinstance(run, Exception):
-                raise run
-            yield run
+        yield from runs_below(runs)
     elif isinstance(runs, Trajectory):
         yield runs
     elif isinstance(runs, Mapping) and "steps" in runs:

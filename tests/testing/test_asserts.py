@@ -94,10 +94,10 @@ def test_the_kind_has_to_be_the_one_expected() -> None:
 
 
 def test_the_step_may_be_earlier_but_not_later() -> None:
-    """`by_step` is the last step at which the guard may act."""
-    assert_trips(trajectory("x", "x", "x"), by_step=2)
+    """`by` is the last step at which the guard may act."""
+    assert_trips(trajectory("x", "x", "x"), by=2)
     with pytest.raises(AssertionError, match="expected by step 1"):
-        assert_trips(trajectory("x", "x", "x"), by_step=1)
+        assert_trips(trajectory("x", "x", "x"), by=1)
 
 
 def test_the_policy_decides() -> None:

@@ -22,7 +22,7 @@ def test_the_tests_on_the_page_pass(
     with serving(says("Hello.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         options = ["-p", "no:asyncio", "--loopguard-record", "-k", "hello"]
-        pytester.runpytest_subprocess(*options).assert_outcomes(passed=1, deselected=4)
+        pytester.runpytest_subprocess(*options).assert_outcomes(passed=1, deselected=5)
     (pytester.path / "test_block_2.py").rename(pytester.path / "tests/test_block_2.py")
     result = pytester.runpytest_subprocess("-p", "no:asyncio")
 
