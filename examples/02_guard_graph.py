@@ -17,45 +17,24 @@ from loopguard_lg import Budget, Policy, guard_graph
 from loopguard_lg.testing.doubles import ScriptedModel, call
 
 
-class State(MessagesState):
-    """The messages, and room for the report of a run that the guard ended."""
-
-    loopguard_exit: dict[str, Any] | None
-
-
 @tool
 def search(query: str) -> str:
     """Search the documents."""
     return "no results" if query == "retention" else "see policy.md"
 
 
-@tool
-def read(path: str) -> str:
-    """Read a document."""
-    return "Invoices are kept for ten years."
-
-
-TOOLS = [search, read]
-
-
 def node(model: ScriptedModel) -> Any:
     """A node that asks a model."""
-    bound = model.bind_tools(TOOLS)
+    bound = model.bind_tools([search])
     return lambda state: {"messages": [bound.invoke(state["messages"])]}
 
 
-small = ScriptedModel(
-    replies=[*[call("search", query="retention")] * 4, "Ten years, says policy.md."],
-    model_name="small",
-)
-large = ScriptedModel(
-    replies=[call("search", query="how long to keep")],
-    model_name="large",
-)
+small = ScriptedModel([*[call("search", query="retention")] * 4, "Ten years."])
+large = ScriptedModel([call("search", query="how long to keep")])
 
-builder = StateGraph(State)
+builder = StateGraph(MessagesState)
 builder.add_node("agent", node(small))
-builder.add_node("tools", ToolNode(TOOLS))
+builder.add_node("tools", ToolNode([search]))
 builder.add_edge(START, "agent")
 builder.add_conditional_edges("agent", tools_condition)
 builder.add_edge("tools", "agent")
@@ -69,8 +48,6 @@ if __name__ == "__main__":
     question = {"messages": [("user", "How long do we keep invoices?")]}
     for chunk in graph.stream(question, stream_mode="updates"):
         for name, update in chunk.items():
-            said = [
-                m.text.partition("\n")[0] or "calls" for m in update.get("messages", [])
-            ]
-            print(f"{name:20} {' | '.join(text[:60] for text in said)}")
+            for message in update.get("messages", []):
+                print(f"{name:20} {(message.text or 'calls').splitlines()[0][:60]}")
     print(graph.get_graph().draw_mermaid())

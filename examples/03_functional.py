@@ -7,13 +7,8 @@ The model answers from a script, so that it runs without a key or a network:
 
 from __future__ import annotations
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    ToolCall,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages.tool import ToolCall, ToolMessage
 from langchain_core.tools import tool
 from langgraph.func import entrypoint, task
 

@@ -1,132 +1,25 @@
 """A coding agent on a bug that can't be mended as asked: it is nudged, blocked, rolled
 back and handed over.
 
-The repository is made in a temporary folder, the tools edit its files and run its
-tests. Two tests contradict each other, so that every edit leaves one of them failing.
-The model answers from a script, so that it runs without a key or a network:
+The model answers from a script and edits real files in a temporary folder:
 
     python examples/06_coding_agent.py
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from coding_repository import TASK, made, stubborn, tools
 from langchain.agents import create_agent
-from langchain_core.tools import BaseTool, tool
 
-from loopguard_lg import Escalate, GiveUp, Ladder, LoopGuardMiddleware, Policy
+from loopguard_lg import Escalate, GiveUp, Ladder, LoopGuardMiddleware, Policy, Reflect
 from loopguard_lg.adapters.handing import hand_over
 from loopguard_lg.adapters.workspace import Workspace
 from loopguard_lg.hooks import GuardEvent
-from loopguard_lg.ladder import Reflect
-from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.workspace.git import Snapshots
-
-FILES = {
-    "parse.py": 'def parse(text):\n    return float(text.replace(",", ""))\n',
-    "tests/test_thousands.py": 'CASES = {"1,500": 1500.0, "2": 2.0}\n',
-    "tests/test_decimals.py": 'CASES = {"1,500": 1.5, "0,5": 0.5}\n',
-    "run_tests.py": """\
-import sys
-from pathlib import Path
-from runpy import run_path
-
-
-def found(text):
-    try:
-        return run_path("parse.py")["parse"](text)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-
-failed = []
-for path in sys.argv[1:] or sorted(map(str, Path("tests").glob("test_*.py"))):
-    for text, right in run_path(path)["CASES"].items():
-        if found(text) != right:
-            failed.append(f"{path}: parse({text!r}) is {found(text)}, not {right}")
-print(*failed, f"{len(failed)} failed" if failed else "all passed", sep="\\n")
-sys.exit(bool(failed))
-""",
-}
-TASK = (
-    "Customers write 0,5 for one half: make parse read it, until all tests in tests/ "
-    "pass. Do not change the tests."
-)
-
-
-def made(root: Path) -> Path:
-    """The repository, in a folder that is made for it."""
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
-
-
-def tools(root: Path) -> list[BaseTool]:
-    """What the agent can do in the repository."""
-
-    @tool
-    def read_file(path: str) -> str:
-        """Read a file."""
-        return (root / path).read_text()
-
-    @tool
-    def write_file(path: str, content: str) -> str:
-        """Replace a file's content."""
-        (root / path).write_text(content)
-        return f"wrote {path}"
-
-    @tool
-    def run_tests(path: str = "") -> str:
-        """Run the tests, or those of one file."""
-        command = [sys.executable, "-B", "run_tests.py", *[path] * bool(path)]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        return done.stdout or done.stderr[-300:]
-
-    return [read_file, write_file, run_tests]
-
-
-def attempt(n: int) -> str:
-    """One more way to read the same text, as wrong as the others."""
-    ways = [
-        'text.replace(",", ".")',
-        'text.replace(",", "")',
-        f'text.split(",")[{n % 2}]',
-    ]
-    return f"def parse(text):\n    return float({ways[n % 3]})  # try {n}\n"
-
-
-def stubborn(tries: int) -> ScriptedModel:
-    """A model that looks once, and then edits and tests for ever."""
-    laps = [
-        [call("write_file", path="parse.py", content=attempt(n)), call("run_tests")]
-        for n in range(tries)
-    ]
-    first = [call("run_tests", path="tests/test_thousands.py"), call("run_tests")]
-    return ScriptedModel([*first, *sum(laps, [])], default="I could not do it.")
-
-
-def unguarded(root: Path) -> int:
-    """How many calls the agent makes when it is left alone."""
-    model = stubborn(tries=15)
-    create_agent(model, tools(root)).invoke({"messages": [("user", TASK)]})
-    return len(model.requests)
-
-
-def guarded(model: Any, workspace: Workspace) -> dict[str, Any]:
-    """The state after a run with the guard."""
-    policy = Policy.preset(
-        "coding", ladder=Ladder(Reflect(), Escalate(files=True), GiveUp())
-    )
-    guard = LoopGuardMiddleware(policy, workspace=workspace, observers=[told])
-    agent: Any = create_agent(model, tools(workspace.root), middleware=[guard])
-    state: dict[str, Any] = agent.invoke({"messages": [("user", TASK)]})
-    return state
 
 
 def told(event: GuardEvent) -> None:
@@ -135,21 +28,26 @@ def told(event: GuardEvent) -> None:
         print(f"{event.name:10} {event.text.partition(chr(10))[0][:100]}")
 
 
-def main() -> None:
-    """Run it without and with the guard."""
+def run(root: Path, *middleware: Any) -> tuple[dict[str, Any], int]:
+    """The state after a run in a new repository, and how many calls the model had."""
+    model = stubborn(tries=15)
+    agent: Any = create_agent(model, tools(made(root)), middleware=middleware)
+    return agent.invoke({"messages": [("user", TASK)]}), len(model.requests)
+
+
+ladder = Ladder(Reflect(), Escalate(files=True), GiveUp())
+policy = Policy.preset("coding", ladder=ladder)
+
+if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        alone = unguarded(made(Path(folder, "alone")))
-        root, model = made(Path(folder, "guarded")), stubborn(tries=15)
+        _, alone = run(Path(folder, "alone"))
+        root = Path(folder, "guarded")
+        root.mkdir()
         shots = Snapshots(root=root, store=Path(folder, "store"))
         workspace = Workspace(root, snapshots=shots)
-        state = guarded(model, workspace)
-        print(
-            f"\nwithout the guard {alone} model calls, with it {len(model.requests)}\n"
-        )
+        guard = LoopGuardMiddleware(policy, workspace=workspace, observers=[told])
+        state, calls = run(root, guard)
+        print(f"\nwithout the guard {alone} model calls, with it {calls}\n")
         print(hand_over(state).markdown())
         for change in workspace.restore(state):  # on your word
             print(f"put back: {change.path}")
-
-
-if __name__ == "__main__":
-    main()
