@@ -32,7 +32,7 @@ from loopguard_lg.adapters.graph_state import (
     is_left,
     names,
 )
-from loopguard_lg.adapters.messages import MARK, newest_reply
+from loopguard_lg.adapters.messages import MARK, newest_reply, with_mark
 from loopguard_lg.memory import write
 
 
@@ -69,7 +69,7 @@ class Own:
 
     def give_up(self, state: State, config: RunnableConfig) -> Work:
         """Write the last message and the report."""
-        if is_left(self.site.messages(state), self.site.guard.agent):
+        if is_left(self.site.messages(state), self._place(config)):
             return None
         return (yield from self._ended(state, config, GIVE_UP))
 
@@ -80,17 +80,23 @@ class Own:
         look = site.look(after, config)
         if look.due != name or look.plan.final is None:
             return site.sent_to(state, name, look.due or site.model)
+        final = with_mark(look.plan.final, {"place": self._place(config)})
         look = yield from graph_shared.before(site, look, config)
         site.tell(look)
         if look.plan.report is not None and name == GIVE_UP:
             tree.left(look.plan.report)
         update: dict[str, Any] = {
-            site.key: [*answers, look.plan.final],
+            site.key: [*answers, final],
             CHANNEL: write(look.plan.before, look.plan.memory),
         }
         if site.reports:
             update[KEY] = look.plan.report
         return update
+
+    def _place(self, config: RunnableConfig) -> str:
+        """Whose exit this is: where the graph runs, and its guard."""
+        inside = str(config.get("metadata", {}).get("langgraph_checkpoint_ns", ""))
+        return f"{inside.rpartition('|')[0]}|{self.site.guard.agent}"
 
     def _answers(self, state: State) -> list[ToolMessage]:
         """A result for each call that the budget leaves no room for."""

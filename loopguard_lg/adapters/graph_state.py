@@ -22,8 +22,13 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from loopguard_lg import budgets
-from loopguard_lg.adapters.exits import KEY
-from loopguard_lg.adapters.messages import is_word, newest_reply, newest_word, pair
+from loopguard_lg.adapters.messages import (
+    is_word,
+    mark_of,
+    newest_reply,
+    newest_word,
+    pair,
+)
 from loopguard_lg.budgets import Used
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.memory import fold
@@ -343,16 +348,14 @@ def names(targets: Sequence[str | Send]) -> set[str]:
     return {t.node if isinstance(t, Send) else t for t in targets}
 
 
-def is_left(messages: Sequence[BaseMessage], agent: str) -> bool:
-    """Whether the guard of `agent` has ended this run already."""
+def is_left(messages: Sequence[BaseMessage], place: str) -> bool:
+    """Whether the guard of the graph at `place` has ended this run already.
+
+    Graphs in one another may share messages, and the names of their nodes as well.
+    """
     for message in reversed(messages):
         if is_word(message):
             return False
-        report = message.response_metadata.get(KEY)
-        if (
-            isinstance(message, AIMessage)
-            and report
-            and report.get("agent", agent) == agent
-        ):
+        if isinstance(message, AIMessage) and mark_of(message).get("place") == place:
             return not message.tool_calls
     return False

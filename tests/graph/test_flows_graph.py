@@ -184,6 +184,24 @@ def test_the_recursion_limit_is_left_gracefully(way: Way) -> None:
     assert state["loopguard_exit"]["reason"] == "recursion_limit"
 
 
+def test_a_graph_in_a_graph_does_not_end_it_by_its_own_exit(way: Way) -> None:
+    """Both write their last message, though their model's nodes share a name."""
+    searching = ScriptedModel(default=call("search", query="x"), validate=False)
+    outer: StateGraph[Any, Any, Any, Any] = StateGraph(Reporting)
+    outer.add_node("agent", agent_of(searching))
+    outer.add_node("tools", by_hand)
+    outer.add_node("inside", guarded(react(searching)))
+    outer.add_edge(START, "agent")
+    outer.add_conditional_edges("agent", on)
+    outer.add_edge("tools", "inside")
+    outer.add_edge("inside", "agent")
+
+    state = run(way, guarded(outer, limited(steps=2)))
+
+    found = [m.response_metadata.get("loopguard_exit") for m in state["messages"]]
+    assert [report["reason"] for report in found if report] == ["loop", "budget"]
+
+
 def test_the_strong_node_can_be_one_of_the_graph(way: Way) -> None:
     """`stronger` names a node; the escalate node runs what that runs."""
     strong = ScriptedModel(replies=["found"], model_name="strong")
