@@ -53,7 +53,7 @@ _READERS = words(
 _WRITERS = words(
     "mv cp rm mkdir touch tee chmod chown ln truncate dd patch apt apt-get yum brew"
     " kill pkill unzip tar gzip gunzip rmdir install rsync scp useradd systemctl"
-    " service pip pip3 uv poetry conda"
+    " apply_patch service pip pip3 uv poetry conda"
 )
 _CHECK = re.compile(
     r"(?:^|[\s/'\"(])(?:py\.?test|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|mypy"

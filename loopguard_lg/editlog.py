@@ -13,6 +13,7 @@ from zlib import crc32
 
 from loopguard_lg.commands import SHELLS
 from loopguard_lg.digests import tidy_path
+from loopguard_lg.patches import patch_in
 from loopguard_lg.steps import Step, Touch, Turn, clip
 from loopguard_lg.testfiles import NEW, OLD, argument
 from loopguard_lg.window import key_of
@@ -143,8 +144,23 @@ def same_file(a: str, b: str) -> bool:
     return a == b or a.endswith(f"/{b}") or b.endswith(f"/{a}")
 
 
-def edit_of(step: Step, path: str) -> Edit | None:
-    """What a write does to a file, as its arguments tell; `None`: no edit of a text."""
+def edits_of(step: Step, path: str) -> list[Edit]:
+    """What a write does to files, as its arguments tell."""
+    patch = patch_in(step.args)
+    if patch:
+        return [_changed(part.path, [part.old], [part.new]) for part in patch]
+    edit = _edit_of(step, path)
+    return [edit] if edit else []
+
+
+def _changed(path: str, old: Iterable[str], new: Iterable[str]) -> Edit:
+    """The lines of these texts that are taken out, and put in."""
+    before, after = _lines("\n".join(old)), _lines("\n".join(new))
+    return Edit(path, before - after, after - before)
+
+
+def _edit_of(step: Step, path: str) -> Edit | None:
+    """What a call does to one file; `None`: no edit of a text."""
     command = step.args.get("command")
     if isinstance(command, str) and step.tool.lower() in SHELLS:
         return _shell_edit(command, path)
@@ -152,8 +168,7 @@ def edit_of(step: Step, path: str) -> Edit | None:
     new = [text for part in parts if (text := argument(part, NEW)) is not None]
     old = [text for part in parts if (text := argument(part, OLD)) is not None]
     if new or old:
-        before, after = _lines("\n".join(old)), _lines("\n".join(new))
-        return Edit(path, before - after, after - before)
+        return _changed(path, old, new)
     whole = argument(step.args, _WHOLE)
     if whole is None:
         return None

@@ -18,7 +18,7 @@ from loopguard_lg.progress import MUCH, NOTHING, Outcome, read_outcome, state_in
 from loopguard_lg.roles import read_use, thinks
 from loopguard_lg.sketches import sketch
 from loopguard_lg.steps import Step, Turn, clip
-from loopguard_lg.testfiles import content_after, is_test, weakens
+from loopguard_lg.testfiles import content_after, of_tests, weakens
 from loopguard_lg.tools import ToolPolicy
 from loopguard_lg.weighing import ANSWER, Call, Scale, line_range
 from loopguard_lg.window import ROLE_MARKS, Mark, Seen, key_of
@@ -208,5 +208,5 @@ def _test_marks(step: Step, use: Use, tests: Sequence[str]) -> int:
     """The bits of a call that edits or runs tests."""
     if use.role not in ("write", "check"):
         return 0
-    test = is_test(use.path, tests)
+    test = of_tests(step, use, tests)
     return Mark.TESTS * test | Mark.WEAKENS * weakens(step, use, tests)

@@ -14,6 +14,7 @@ from typing import Any
 
 from loopguard_lg.commands import SHELLS, Use, read_code
 from loopguard_lg.digests import tidy_path, words
+from loopguard_lg.patches import patch_in
 from loopguard_lg.steps import Role, Step
 
 
@@ -129,6 +130,14 @@ def thinks(step: Step) -> bool:
 
 def read_use(step: Step, role: Role | None) -> Use:
     """What a call does; `role`: what the policy says, if anything."""
+    use = _use(step, role)
+    if use.path or use.role != "write":
+        return use
+    patch = patch_in(step.args)
+    return use._replace(path=patch[0].path) if patch else use
+
+
+def _use(step: Step, role: Role | None) -> Use:
     named, acts = name_role(step.tool)
     given = role or step.role
     code = _code(step, named)

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from loopguard_lg.commands import Use
+from loopguard_lg.patches import Part, patch_in
 from loopguard_lg.steps import Step, clip
 from loopguard_lg.weakening import SKIP, softer
 
@@ -69,6 +70,9 @@ def weakens(step: Step, use: Use, more: Sequence[str] = ()) -> bool:
         use: What it is for.
         more: Globs of files that hold tests, beside those known by convention.
     """
+    patch = patch_in(step.args) if use.role == "write" else ()
+    if patch:
+        return _patch_weakens(patch, more)
     test = is_test(use.path, more)
     command = step.args.get("command")
     if isinstance(command, str):
@@ -81,10 +85,44 @@ def weakens(step: Step, use: Use, more: Sequence[str] = ()) -> bool:
     old = argument(step.args, OLD)
     if new is None or old is None:
         return False
+    return _edit_weakens(use.path, old, new, test=test)
+
+
+def _edit_weakens(path: str, old: str, new: str, *, test: bool) -> bool:
+    """Does an edit of a test, or of the configuration of a runner?"""
     old, new = clip(old), clip(new)
     if not test:
         return _laxer(old, new)
-    return softer(old, new, python=use.path.endswith(".py"))
+    return softer(old, new, python=path.endswith(".py"))
+
+
+def _patch_weakens(patch: Sequence[Part], more: Sequence[str]) -> bool:
+    """The same for a patch; tests that move from one file to another are none less."""
+    tests = [part for part in patch if is_test(part.path, more)]
+    if any(part.deletes for part in tests) and not any(map(_makes, tests)):
+        return True
+    edits = [part for part in patch if part not in tests and _CONFIG.search(part.path)]
+    if any(_laxer(clip(part.old), clip(part.new)) for part in edits):
+        return True
+    if not tests:
+        return False
+    old, new = map("\n".join, zip(*map(_texts, tests), strict=True))
+    return _edit_weakens(tests[0].path, old, new, test=True)
+
+
+def _makes(part: Part) -> bool:
+    """Does a part of a patch make a new file?"""
+    return not part.old and bool(part.new)
+
+
+def _texts(part: Part) -> tuple[str, str]:
+    return part.old, part.new
+
+
+def of_tests(step: Step, use: Use, more: Sequence[str] = ()) -> bool:
+    """Is a call about tests alone? All files of a patch have to be tests."""
+    paths = [part.path for part in patch_in(step.args)] if use.role == "write" else []
+    return all(is_test(path, more) for path in paths or [use.path])
 
 
 def _laxer(old: str, new: str) -> bool:
@@ -113,4 +151,6 @@ def argument(args: Any, names: tuple[str, ...]) -> str | None:
 
 def content_after(step: Step) -> str | None:
     """The text that an edit or a write puts in place, clipped by the caller."""
-    return argument(step.args, (*NEW, "content", "contents", "text", "file_text"))
+    names = (*NEW, "content", "contents", "text", "file_text")
+    patched = "\n".join(part.new for part in patch_in(step.args))
+    return patched or argument(step.args, names)

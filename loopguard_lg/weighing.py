@@ -12,7 +12,8 @@ from zlib import crc32
 
 from loopguard_lg.commands import Use
 from loopguard_lg.digests import squeeze
-from loopguard_lg.editlog import Edit, edit_of
+from loopguard_lg.editlog import Edit, edits_of
+from loopguard_lg.patches import patch_in
 from loopguard_lg.progress import LITTLE, MUCH, NOTHING, Outcome, todos_done
 from loopguard_lg.sketches import likeness, units
 from loopguard_lg.spots import edited, place_in, reported
@@ -133,12 +134,15 @@ class Scale:
         return moved
 
     def wrote(self, step: Step, path: str, *, timed: bool) -> None:
-        """Note what a write did to a file."""
+        """Note what a write did to files."""
         if self.spots:
-            self.spots = edited(self.spots, path, step.args)
-        edit = edit_of(step, path) if timed else None
-        if edit:
-            self.edits.append(edit)
+            for part in patch_in(step.args):
+                texts = {"old": part.old, "new": part.new}
+                self.spots = edited(self.spots, part.path, texts)
+            if not patch_in(step.args):
+                self.spots = edited(self.spots, path, step.args)
+        if timed:
+            self.edits += edits_of(step, path)
 
     def _worked(self, call: Call, fresh: int) -> int:
         """What a call that went well and is no repetition added."""
