@@ -14,6 +14,7 @@ from loopguard_lg.cli.check import check
 from loopguard_lg.cli.common import complain
 from loopguard_lg.cli.compare import compare
 from loopguard_lg.cli.demo import demo
+from loopguard_lg.cli.export import export
 from loopguard_lg.cli.judge import judge
 from loopguard_lg.cli.label import label
 from loopguard_lg.cli.lint_tools import lint_tools
@@ -37,6 +38,7 @@ for command in (
     label,
     judge,
     lint_tools,
+    export,
 ):
     app.command()(command)
 app.add_typer(policy, name="policy")

@@ -52,7 +52,8 @@ def folder(loopguard: Shell, trajectory: Any, monkeypatch: pytest.MonkeyPatch) -
         trajectory(f"fine{n}", f"{n} of three", f"and {n}", success=True)
         for n in range(3)
     ]
-    runs = Path(loopguard.write("runs.jsonl", loop, *fine))
+    back = trajectory("back", *["no results"] * 4, "Bergen has 289,330 people")
+    runs = Path(loopguard.write("runs.jsonl", loop, back, *fine))
     Path(f"{runs}.gz").write_bytes(gzip.compress(runs.read_bytes()))
     loopguard.write("base.jsonl", *fine)
     loopguard.write("current.jsonl", *fine)
