@@ -176,7 +176,9 @@ class Recorder:
             extra={"agents": list(run.agents), **self._about},
         )
         steps = [kept for _, kept in run.steps]
-        line = orjson.dumps({**trajectory.as_dict(), "steps": steps}, default=str)
+        head = trajectory.as_dict()
+        head = redaction.data(head) if self._redact else head
+        line = orjson.dumps({**head, "steps": steps}, default=str)
         _append(self.path, line + b"\n")
 
 
