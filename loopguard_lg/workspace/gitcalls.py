@@ -102,7 +102,8 @@ class Repository:
         work = os.fsdecode(tree or self.top)
         where = [f"--git-dir={self.place}", f"--work-tree={work}"]
         try:
-            return subprocess.run(
+            # No shell; every argument is ours, and paths go through its input.
+            return subprocess.run(  # noqa: S603
                 [self.git, *settings, *where, *args],
                 cwd=tree or self.top,
                 env={**self._environment, **(env or {})},
