@@ -16,7 +16,7 @@ from loopguard_lg.fleet import FleetBudget
 from loopguard_lg.fleet.limits import claims
 
 LABELS = [
-XX
+    "acme", "acme.corp", "acme_corp", "acme/corp", "acme|corp", "acme=corp", "acme%7C",
     "ACME", "аcme", "ａcme", "acme\u200b", " acme", "acme ", "*", "%", "..", "../acme",
     "acme\0", "\ud800", "loopguard-0", "acme:corp", "'; DROP TABLE store; --",
 ]  # fmt: skip
