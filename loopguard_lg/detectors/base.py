@@ -108,6 +108,13 @@ def turns_of(history: History, positions: Iterable[int]) -> list[int]:
     return sorted({history.rows.i[k] for k in positions})
 
 
+def tries(history: History, turns: list[int]) -> int:
+    """How many of these turns are tries in vain, whoever acts: each agent that joins
+    has its first look free.
+    """
+    return len(turns) - max(0, len(history.agents(turns)) - 1)
+
+
 def idle(history: History, turns: list[int], *, errors: bool = False) -> bool:
     """Did the work go on all the same? So if every lap brought news on the average, and
     the last one did; `errors`: a new error is news as well.

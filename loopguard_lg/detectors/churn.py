@@ -12,6 +12,7 @@ from loopguard_lg.detectors.base import (
     name_of,
     report,
     require,
+    tries,
     turns_of,
     watched,
 )
@@ -73,7 +74,7 @@ class Churn:
         if _waits(history, stale[0]):
             return None
         detail = "{n} steps brought nothing that was not known before, the last one "
-        return self._found(stale, self.steps, f"{detail}{name_of(seen)}", seen)
+        return self._found(history, stale, self.steps, f"{detail}{name_of(seen)}", seen)
 
     def _variants(self, history: History, seen: Seen) -> Finding | None:
         """Variants of one call that all end in the same way."""
@@ -88,11 +89,13 @@ class Churn:
         if len({rows.near[k] for k in alike}) < 2 or idle(history, turns):
             return None
         detail = "was called {n} times in other words, each time with the same result"
-        return self._found(turns, need, f"{name_of(seen)} {detail}", seen)
+        return self._found(history, turns, need, f"{name_of(seen)} {detail}", seen)
 
     def _found(
-        self, turns: list[int], need: int, detail: str, seen: Seen
+        self, history: History, turns: list[int], need: int, detail: str, seen: Seen
     ) -> Finding | None:
+        if tries(history, turns) < need:
+            return None
         return report(self, turns, need, detail, key=_KEY, seen=seen, again=3)
 
 

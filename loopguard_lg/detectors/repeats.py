@@ -13,6 +13,7 @@ from loopguard_lg.detectors.base import (
     name_of,
     report,
     require,
+    tries,
     turns_of,
     watched,
     widen,
@@ -58,7 +59,7 @@ class Repeat:
         turns = _occurrences(history, seen, history.back(self.window))
         if idle(history, turns, errors=not seen.error) or in_cycle(history):
             return None
-        if len(turns) - len(history.agents(turns)) + 1 < self.times:
+        if tries(history, turns) < self.times:
             return None
         return report(
             self,
@@ -193,6 +194,8 @@ class NearRepeat:
     ) -> Finding | None:
         """A finding, if that often is too often."""
         turns = turns_of(history, found)
+        if tries(history, turns) < self.times:
+            return None
         if idle(history, turns, errors=not seen.error):
             return None
         return report(

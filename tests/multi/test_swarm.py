@@ -63,6 +63,19 @@ def test_the_agent_is_told_before_the_run_is_ended(way: Way) -> None:
     assert "handed over to each other" in told[0]
 
 
+def test_a_call_that_two_agents_repeat_by_turns_is_a_loop(way: Way) -> None:
+    """Two tries of each, with the same result for both."""
+    same = [call("search", query="x")] * 2
+    replies = {"alice": [*same, call("transfer_to_bob")], "bob": [*same, "done"]}
+    app, models = swarm(replies)
+
+    way(app, ask(), THREAD)
+
+    (told,) = filter(None, notes(models["bob"]))
+    assert "`search` was called 4 times" in told
+    assert not any(notes(models["alice"]))
+
+
 def test_work_between_hand_overs_is_no_ping_pong(way: Way) -> None:
     """Two agents that each do a part are left alone."""
     replies: dict[str, list[Any]] = {"alice": [], "bob": []}

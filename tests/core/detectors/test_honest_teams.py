@@ -56,3 +56,14 @@ def test_a_look_that_stays_the_same_after_each_new_edit_is_no_churn() -> None:
         turns.append(Turn(steps=(Step(tool="bash", args=look, result=" M a.py"),)))
 
     assert not trips(*turns)
+
+
+def test_a_look_that_each_of_a_team_takes_is_no_repeat() -> None:
+    """Whoever joins reads the task; that two of them go on looking is a loop."""
+
+    def look(agent: str) -> Turn:
+        step = Step(tool="read_file", args={"path": "TASK.md"}, result="Mend it")
+        return Turn(agent=agent, steps=(step,))
+
+    assert not trips(*map(look, "abcdef"))
+    assert trips(*map(look, "aabb"))
