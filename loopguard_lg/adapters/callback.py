@@ -158,7 +158,16 @@ class LoopGuardCallback(BaseCallbackHandler):
             started.sent = [m for part in messages for m in part]
             watch.asked(started.scope, started.agent, started.sent)
             if self.raise_error and not self.policy.observe_only:
-                watch.check(started.scope)
+                self._check(watch, started.scope, run_id)
+
+    def _check(self, watch: RunWatch, scope: str, run_id: UUID) -> None:
+        """Halt where the guard would: LangChain tells nothing more of such a call."""
+        try:
+            watch.check(scope)
+        except LoopHaltedError:
+            self._started.pop(run_id, None)
+            self._places.pop(run_id, None)
+            raise
 
     def on_llm_start(
         self,

@@ -26,6 +26,7 @@ from loopguard_lg.adapters.functional_parts import (
     TASK,
     Kind,
     Session,
+    code_of,
     is_async,
     session_var,
     work_of,
@@ -100,10 +101,11 @@ def _checked(function: Any) -> None:
             f"guarded({type(function).__name__}): give a function; for an entrypoint "
             "put `@entrypoint` above `@guarded(policy)`"
         )
-    code = inspect.unwrap(function)
+    code = code_of(function)
     if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+        name = code.__qualname__
         raise PolicyError(
-            f"guarded({code.__name__}): a generator can't be guarded, what it calls can"
+            f"guarded({name}): a generator can't be guarded, what it calls can"
         )
 
 

@@ -183,9 +183,12 @@ class Asked:
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def bound(self) -> dict[str, Any]:
-        """The arguments by name."""
-        signature = inspect.signature(self.function)
-        return dict(signature.bind(*self.args, **self.kwargs).arguments)
+        """The arguments by name; by place where the function has no signature."""
+        try:
+            bound = inspect.signature(self.function).bind(*self.args, **self.kwargs)
+        except (TypeError, ValueError):  # a builtin, or a call that is about to fail
+            return {**{str(n): a for n, a in enumerate(self.args)}, **self.kwargs}
+        return dict(bound.arguments)
 
 
 def _is_history(value: Any) -> bool:
@@ -266,9 +269,18 @@ def _asker(model: Any, waits: bool) -> Any:
     return astronger if waits else stronger
 
 
+def code_of(function: Any) -> Any:
+    """The function behind a task, a partial, a decorator or a callable object."""
+    while hasattr(function, "func"):
+        function = function.func
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        function = type(function).__call__
+    return inspect.unwrap(function)
+
+
 def is_async(function: Any) -> bool:
     """Whether a function, or what a task runs, is a coroutine function."""
-    return inspect.iscoroutinefunction(getattr(function, "func", function))
+    return inspect.iscoroutinefunction(code_of(function))
 
 
 def _bound(model: Any, tools: Mapping[str, BaseTool]) -> Any:

@@ -112,9 +112,12 @@ def guarded(
 
 
 def visited(graph: Any, given: Any = None, config: Any = THREAD) -> list[str]:
-    """The nodes that ran, in order."""
-    chunks = graph.stream(given or ask(), config, stream_mode="updates")
-    return [name for chunk in chunks for name in chunk]
+    """The nodes that ran, in the order of their starts.
+
+    Those of one step end in any order, but start in that of the graph.
+    """
+    chunks = graph.stream(given or ask(), config, stream_mode="tasks")
+    return [chunk["name"] for chunk in chunks if "input" in chunk]
 
 
 def texts(messages: list[BaseMessage]) -> list[tuple[str, str, int]]:

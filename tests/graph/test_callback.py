@@ -292,6 +292,18 @@ class Asking(BaseRetriever):
         return []
 
 
+def test_nothing_is_kept_of_a_run_that_was_halted(way: Way) -> None:
+    """Its last model call was begun, and nothing is told of its end."""
+    watch = LoopGuardCallback(halt=True)
+
+    with pytest.raises(LoopHaltedError):
+        run(way, react(stubborn()).compile(), watch)
+
+    kept = [name for name, value in vars(watch).items() if isinstance(value, dict)]
+    assert kept
+    assert not any(getattr(watch, name) for name in kept)
+
+
 def test_a_model_inside_a_retriever_is_part_of_the_run() -> None:
     """It is counted with what is around."""
     watch, model = Watch(), ScriptedModel(default="well")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from loopguard_lg.errors import LoopHaltedError, PolicyError
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.testing.histories import validate_history
-from tests.graph.graphs import BY_NAME, stubborn
+from tests.graph.graphs import BY_NAME, Clock, stubborn
 from tests.middleware.runs import (
     THREAD,
     TOOLS,
@@ -305,8 +306,41 @@ def test_a_generator_is_refused() -> None:
     def stream() -> Any:
         yield 1
 
-    with pytest.raises(PolicyError, match="a generator can't be guarded"):
-        guarded(Policy())(stream)
+    class Stream:
+        def __call__(self) -> Any:
+            yield 1
+
+    for one in (stream, partial(stream), Stream()):
+        with pytest.raises(PolicyError, match="a generator can't be guarded"):
+            guarded(Policy())(one)
+
+
+def test_an_object_with_an_async_call_is_a_run() -> None:
+    """What it calls is in the run, though it is no coroutine function itself."""
+    clock = Clock()
+    nap = guarded(clock.takes(1))
+
+    class Run:
+        async def __call__(self) -> int:
+            for _ in range(9):
+                nap(None)
+            return 9
+
+    budget = Policy(budget=Budget(steps=3))
+    with pytest.raises(LoopHaltedError):
+        asyncio.run(guarded(budget, clock=clock)(Run())())
+    assert asyncio.run(Run()()) == 9
+
+
+def test_a_function_without_a_signature_is_a_step() -> None:
+    """A builtin gives what it gives."""
+    largest = guarded(max)
+
+    @guarded(Policy())
+    def run() -> int:
+        return largest([1, 2])
+
+    assert run() == 2
 
 
 def test_a_task_may_be_asked_for_its_result_again() -> None:
