@@ -32,7 +32,7 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "toml": tomllib.loads,
     "yaml|yml": yaml.safe_load,
 }
-SETS_UP = ("pip install", "python3 -m venv", "uv ")
+SETS_UP = ("pip install", "python3 -m venv", "uv ", "cat ")
 
 
 def having(languages: str) -> list[str]:
