@@ -1,6 +1,6 @@
 # `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup test cover lint format types lock ci clean
+.PHONY: help setup test cover lint format types docs lock ci clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -32,6 +32,10 @@ types: setup  ## Check types
 	$(BIN)/mypy
 	$(BIN)/pyright
 
+docs: setup  ## Build the documentation into site/
+	$(BIN)/pip install -q mkdocs-material 'mkdocstrings[python]'
+	$(BIN)/mkdocs build --strict
+
 lock: setup  ## Pin the newest versions of everything (needs uv)
 	uv pip compile pyproject.toml --extra agents --extra cli --extra otel \
 	  --extra analysis --extra workspace --extra fleet --extra embeddings --extra mcp \
@@ -44,5 +48,5 @@ ci:  ## Run everything that has to hold before a change lands
 	.ci/run
 
 clean:  ## Remove what the tools leave behind
-	rm -rf .venv .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv site .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
