@@ -26,8 +26,12 @@ from loopguard_lg.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from loopguard_lg.analysis.report import Report
+    from collections.abc import Callable, Iterator
+
+    from loopguard_lg.analysis.report import Looked, Report
     from loopguard_lg.analysis.timeline import Timeline
+    from loopguard_lg.errors import TraceFormatError
+    from loopguard_lg.traces.model import Trajectory
 
 Out: TypeAlias = Annotated[
     str, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")
@@ -44,7 +48,8 @@ Folder: TypeAlias = Annotated[
     typer.Option(metavar="FOLDER", help="Keep the tables as Parquet, too."),
 ]
 Engine: TypeAlias = Annotated[
-    Literal["duckdb"], typer.Option(help="What the figures are computed with.")
+    Literal["duckdb", "spark"],
+    typer.Option(help="Replay on this machine, or on a cluster of Spark."),
 ]
 One: TypeAlias = Annotated[
     str | None, typer.Option(metavar="ID", help="Show this run alone.")
@@ -87,13 +92,12 @@ def report(
     with extra("analysis"):
         from loopguard_lg.analysis import report as reports
         from loopguard_lg.analysis.labels import read_labels
-        from loopguard_lg.analysis.replay import map_runs
         from loopguard_lg.traces.store import Store
 
     settings, store = load_policy(policy), Store()
     known = read_labels(labels, kinds_of(settings)) if labels else None
     look = partial(reports.look, settings)
-    runs = Replayed(map_runs(look, open_lines(paths), processes(jobs)))
+    runs = Replayed(_looked(engine, look, paths, jobs))
     found = reports.gather(
         settings,
         runs,
@@ -108,6 +112,22 @@ def report(
         store.save(save)
     _write(found, out, as_json)
     return runs.status(False)
+
+
+def _looked(
+    engine: str,
+    look: Callable[[Trajectory], Looked],
+    paths: list[str],
+    jobs: int | None,
+) -> Iterator[Looked | TraceFormatError]:
+    """What comes of the runs, by the engine."""
+    if engine == "duckdb":
+        from loopguard_lg.analysis.replay import map_runs
+
+        return map_runs(look, open_lines(paths), processes(jobs))
+    with extra("spark"):
+        from loopguard_lg.traces import spark
+    return spark.map_runs(look, paths, spark.session(jobs))
 
 
 def _write(found: Report, out: str, as_json: bool) -> None:

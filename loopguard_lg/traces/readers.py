@@ -123,6 +123,17 @@ def lines(path: str) -> Iterator[Line | TraceFormatError]:
         yield TraceFormatError(path, source.number + 1, problem)
 
 
+def has_run_per_line(path: str) -> bool:
+    """Is it a text file with one run a line, which may be read in parts?"""
+    try:
+        with opened(Source(path)) as file:
+            raw = None if file.is_database else next(file.lines(), None)
+    except (OSError, EOFError, zlib.error, ValueError):
+        return False
+    form = None if raw is None else _format_within(_value(raw))
+    return form is not None and form.keys is None
+
+
 def _stored(path: str, threads: Iterable[Any]) -> Iterator[Line | TraceFormatError]:
     """The threads of a database of checkpoints."""
     try:
