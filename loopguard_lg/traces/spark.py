@@ -27,7 +27,14 @@ R = TypeVar("R")
 Looks: TypeAlias = Callable[[Trajectory], R]
 Part: TypeAlias = Iterable[tuple[Any, int]]
 
-_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Of a session on this machine: it listens on loopback alone, and is quiet."""
 
 
 def session(jobs: int | None = None) -> SparkSession:

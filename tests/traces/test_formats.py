@@ -4,12 +4,14 @@ import gzip
 import io
 import json
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from loopguard_lg import Policy
 from loopguard_lg.analysis.replay import check
+from loopguard_lg.cli.app import run
 from loopguard_lg.errors import TraceFormatError
 from loopguard_lg.steps import Turn
 from loopguard_lg.traces import files
@@ -43,12 +45,12 @@ def problems(path: Path) -> list[str]:
 @every
 def test_a_loop_is_found_whatever_the_format(tmp_path: Path, name: str) -> None:
     """The same four calls in vain trip in every format, told by content alone."""
-    run = only(written(tmp_path, SAMPLES[name]()))
-    turns = [e for e in run.events if isinstance(e, Turn) and e.steps]
+    found = only(written(tmp_path, SAMPLES[name]()))
+    turns = [e for e in found.events if isinstance(e, Turn) and e.steps]
 
     assert len(turns) == TIMES
     assert {step.result for turn in turns for step in turn.steps} != {""}
-    assert check(Policy(budget=()), run).kind == "repeat"
+    assert check(Policy(budget=()), found).kind == "repeat"
 
 
 @every
@@ -175,6 +177,38 @@ def test_runs_that_interleave_are_put_together(tmp_path: Path) -> None:
 
     assert (first.id, second.id) == ("s", "other")
     assert first.events == second.events
+
+
+def test_a_file_need_not_fit_into_memory(tmp_path: Path) -> None:
+    """Of runs that are spread over lines, one is held at a time."""
+    session = SAMPLES["claude_code"]("x" * 20_000)
+    names = [f'"{n:04d}"'.encode() for n in range(60)]
+    data = b"".join(session.replace(b'"s"', name) for name in names)
+    file = written(tmp_path, data)
+    tracemalloc.start()
+    runs = sum(isinstance(one, Trajectory) for one in read(file))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert runs == len(names)
+    assert peak < len(data) / 4
+
+
+def test_hostile_texts_are_safe_in_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of every format: no script on the page, nothing that steers a terminal."""
+    pytest.importorskip("duckdb")
+    for name, make in SAMPLES.items():
+        (tmp_path / name).write_bytes(make(EVIL))
+    paths = [str(tmp_path / name) for name in SAMPLES]
+    page = tmp_path / "page.html"
+
+    assert run(["report", *paths, "-o", str(page), "--worst", "99", "-j", "1"]) == 0
+    assert run(["check", *paths, "--jobs", "1"]) == 1
+    said = capsys.readouterr()
+    assert "<script>alert" not in page.read_text("utf-8")
+    assert "\x1b" not in said.out + said.err
 
 
 def test_every_format_has_a_sample() -> None:
