@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import IO, TYPE_CHECKING, Annotated, TypeAlias
 
-import orjson
 import typer
 
 from loopguard_lg.cli.common import (
@@ -73,6 +72,8 @@ _Made: TypeAlias = tuple[bytes, bytes]
 
 
 def _look(policy: Policy, run: Trajectory) -> list[_Made]:
+    import orjson
+
     from loopguard_lg.analysis.export import chat, pair, recoveries
 
     return [
