@@ -95,7 +95,10 @@ def name_role(tool: str) -> tuple[Role, bool]:
     return _verb_role(parts), not _GESTURES.isdisjoint(parts[:3])
 
 
-_DOUBTFUL = frozenset(("open", "select", "load", "extract", "download", "check", "or"))
+_DOUBTFUL = words(
+    "open select load extract download check or store sync refresh pop take consume"
+    " mark archive reset clear import flush enqueue dequeue ack"
+)
 
 
 def may_write(tool: str) -> bool:

@@ -46,7 +46,7 @@ from loopguard_lg.adapters.transcript import current_run, judged
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import LoopHaltedError
 from loopguard_lg.hooks import GuardEvent, Observer
-from loopguard_lg.ladder import Reflect
+from loopguard_lg.ladder import AskUser, Reflect
 from loopguard_lg.memory import Memory, fresh
 from loopguard_lg.policy import Policy
 
@@ -141,8 +141,14 @@ class GuardedToolNode(ToolNode):
         self._wrap = wrap_tool_call
         self._awrap = awrap_tool_call
         self._clock = clock
+        policy = Policy.checked(policy)
+        if missing := [*_missing(policy)]:
+            hooks.logger.warning(
+                "loopguard: GuardedToolNode can't keep %s; guard_graph can",
+                ", ".join(missing),
+            )
         self._guard = Guard(
-            policy=Policy.checked(policy),
+            policy=policy,
             agent=self.name or "",
             observers=hooks.checked(observers),
             sleep=sleep,
@@ -267,6 +273,19 @@ class GuardedToolNode(ToolNode):
                 text=text,
             )
             hooks.notify(self._guard.observers, event)
+
+
+def _missing(policy: Policy) -> Iterator[str]:
+    """What a policy asks for that takes a graph or the model."""
+    for rung in policy.acting.ladder.rungs:
+        kind = type(rung).__name__
+        if isinstance(rung, AskUser):
+            yield f"{kind} (it ends like GiveUp)"
+        for name in ("model", "restore", "files", "temperature"):
+            if getattr(rung, name, None):
+                yield f"{kind}.{name}"
+        if getattr(rung, "samples", 1) > 1:
+            yield f"{kind}.samples"
 
 
 _EVENTS: Mapping[str, hooks.Name] = {

@@ -13,7 +13,15 @@ from langgraph.graph import END, MessagesState, StateGraph, add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send
 
-from loopguard_lg import Budget, GuardedToolNode, Policy
+from loopguard_lg import (
+    AskUser,
+    Budget,
+    Escalate,
+    GuardedToolNode,
+    Ladder,
+    Policy,
+    Reflect,
+)
 from loopguard_lg.errors import LoopHaltedError
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import ScriptedModel, call
@@ -272,3 +280,18 @@ def test_a_state_that_is_a_list_is_told_as_well() -> None:
     out = builder.compile().invoke(given)
 
     assert "going in circles" in out[-1].text
+
+
+def test_what_it_can_not_do_is_said_when_it_is_made(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A policy that asks a person, or for another model, needs another surface."""
+    GuardedToolNode(TOOLS)
+    assert caplog.messages == []
+
+    ladder = Ladder(Reflect(temperature=0.7), Escalate(model="other"), AskUser())
+    GuardedToolNode(TOOLS, Policy(ladder=ladder))
+
+    (said,) = caplog.messages
+    for name in ("Reflect.temperature", "Escalate.model", "AskUser", "guard_graph"):
+        assert name in said
