@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from langchain_core.tools import StructuredTool
 
 from loopguard_lg import Policy, ToolPolicy
@@ -52,7 +53,8 @@ def test_once_holds_where_a_name_reads_as_a_look() -> None:
     assert executed == ["open_workflow"]
 
 
-def test_a_name_that_begins_with_a_look_may_write() -> None:
+@pytest.mark.parametrize("name", ["find_and_replace", "fetch_and_store"])
+def test_a_name_that_begins_with_a_look_may_write(name: str) -> None:
     """`find_and_replace` drops what was read before it."""
     world = ["old"]
     read = tool_of("read", lambda **_: world[0])
@@ -61,8 +63,8 @@ def test_a_name_that_begins_with_a_look_may_write() -> None:
         world[0] = "new"
         return "replaced 1"
 
-    change = tool_of("find_and_replace", replace)
-    looks = [call("read", path="a"), call("find_and_replace", path="a", text="new")]
+    change = tool_of(name, replace)
+    looks = [call("read", path="a"), call(name, path="a", text="new")]
 
     found = outcome([read, change], [*looks, looks[0]], read=ToolPolicy(cache=True))
 
