@@ -64,6 +64,8 @@ def checked(observers: Iterable[Observer] | Observer) -> tuple[Observer, ...]:
     Raises:
         PolicyError: One of them can't be called.
     """
+    if not callable(observers) and not isinstance(observers, Iterable):
+        raise PolicyError(f"observers={observers!r}: give callables in a list")
     found = (observers,) if callable(observers) else tuple(observers)
     for at, observer in enumerate(found):
         if not callable(observer):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+from typing import Any
 
 import pytest
 
+import loopguard_lg
 from loopguard_lg import (
     GuardedToolNode,
     LoopGuardCallback,
@@ -14,6 +16,7 @@ from loopguard_lg import (
     guard_graph,
     guarded,
 )
+from loopguard_lg.errors import PolicyError
 from tests.docs_pages import text
 
 SURFACES = (
@@ -46,3 +49,19 @@ def test_every_surface_takes_a_policy_without_its_name(surface: object) -> None:
     assert names.index(policy) <= 1
     assert policy.kind is not inspect.Parameter.KEYWORD_ONLY
     assert policy.default is None
+
+
+@pytest.mark.parametrize("surface", [LoopGuardMiddleware, LoopGuardCallback])
+def test_what_can_observe_nothing_is_named(surface: Any) -> None:
+    """One clear error at the start, with the value and what would be right."""
+    with pytest.raises(PolicyError, match=r"observers=3: give callables in a list"):
+        surface(observers=3)
+
+
+def test_every_public_name_says_in_a_line_what_it_is() -> None:
+    """Help in a shell begins with a sentence of the thing's own."""
+    for name in {*loopguard_lg.__all__} - {"__version__"}:
+        first = inspect.getdoc(getattr(loopguard_lg, name)).split("\n\n")[0]
+
+        assert len(first) <= 170, name
+        assert first.rstrip()[-1] in ".`", name
