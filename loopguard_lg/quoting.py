@@ -6,6 +6,7 @@ Nothing of it is needed for a text to be read, and plain text stays as it is.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,999}(?:\x07|\x1b\\)?)"
@@ -52,6 +53,14 @@ def defused(text: str) -> str:
     A blank goes behind the bracket: it reads the same, and is no such mark any more.
     """
     return _FAKE.sub(r"\g<0> ", text) if "<" in text or "[" in text else text
+
+
+def spelled(value: Any) -> str:
+    """Any value as text; one that can't be spelled, as endless nesting, by its type."""
+    try:
+        return str(value)
+    except Exception:  # somebody else's `__str__` may raise anything
+        return f"<{type(value).__name__}>"
 
 
 def printable(text: str, sign: str = "?", keep: str = "") -> str:

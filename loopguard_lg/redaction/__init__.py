@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from loopguard_lg.errors import PolicyError
+from loopguard_lg.quoting import spelled
 from loopguard_lg.redaction.rules import (
     MASK,
     is_secret,
@@ -128,7 +129,7 @@ def _data(value: Any, clean: Clean, depth: int) -> Any:
         }
     if isinstance(value, list | tuple) and depth:
         return [_data(item, clean, depth - 1) for item in value]
-    text = str(value)
+    text = spelled(value)
     safe = clean(text)
     return value if safe == text and depth else safe
 

@@ -20,6 +20,7 @@ from loopguard_lg import redaction
 from loopguard_lg.digests import args_hash, result_hash, size
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.quoting import spelled
 from loopguard_lg.steps import Event, Step, Turn
 from loopguard_lg.traces.model import Trajectory, from_event
 
@@ -178,7 +179,7 @@ class Recorder:
         steps = [kept for _, kept in run.steps]
         head = trajectory.as_dict()
         head = redaction.data(head) if self._redact else head
-        line = orjson.dumps({**head, "steps": steps}, default=str)
+        line = orjson.dumps({**head, "steps": steps}, default=spelled)
         _append(self.path, line + b"\n")
 
 
@@ -227,7 +228,7 @@ def intervention(event: GuardEvent) -> dict[str, Any]:
 def encoded(step: Any) -> bytes:
     """A step as JSON, with the nearest that JSON has for what it has not."""
     try:
-        return orjson.dumps(step, default=str)
+        return orjson.dumps(step, default=spelled)
     except TypeError:  # what a model or a tool made is not always JSON
         return orjson.dumps(_plain(step))
 
@@ -242,7 +243,7 @@ def _plain(value: Any, depth: int = _DEPTH) -> Any:
         return value
     if isinstance(value, int) and value.bit_length() < 64:
         return value
-    text = hex(value) if isinstance(value, int) else str(value)
+    text = hex(value) if isinstance(value, int) else spelled(value)
     return text.encode("utf-8", "replace").decode()
 
 
