@@ -37,7 +37,7 @@ def record(path: Path, queries: list[str]) -> Path:
 def test_the_old_prompt_went_in_circles(tmp_path: Path) -> None:
     """As it was seen in production: the recording is the evidence."""
     path = record(tmp_path / "old.jsonl", ["retention"] * 4)
-    assert_trips(path, kind="repeat", by_step=3)
+    assert_trips(path, kind="repeat", by=3)
 
 
 def test_the_new_prompt_does_not(tmp_path: Path) -> None:
