@@ -46,7 +46,9 @@ def run(log: StepLog) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(StepLog(Path(folder, "steps.jsonl")))
+        log = StepLog(Path(folder, "steps.jsonl"))
+        run(log)
+        log.close()
         for span in spans.get_finished_spans():
             print(span.name, [event.name for event in span.events])
         for line in Path(folder, "steps.jsonl").read_text().splitlines():
