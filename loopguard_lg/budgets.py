@@ -9,7 +9,7 @@ those can be passed by what was running when they ran out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -280,17 +280,31 @@ def spent_of(used: Mapping[str, float], limit: str) -> float:
     return used.get(limit, 0)
 
 
+RAISED = "to:"
+"""What names of limits begin with in `Used` that a person has raised in a run."""
+
+
+def _limits(
+    budgets: Iterable[Budget], used: Mapping[str, Mapping[str, float]]
+) -> Iterator[tuple[Budget, str, float]]:
+    """Each limit, and what it allows, or was raised to."""
+    for budget in budgets:
+        amounts = used[budget.scope]
+        for limit, allowed in budget.limits:
+            yield budget, limit, max(allowed, amounts.get(RAISED + limit, 0))
+
+
 def exceeded(
     budgets: tuple[Budget, ...], used: Mapping[str, Mapping[str, float]]
 ) -> Exceeded | None:
     """The first budget that is out, wider scope first; checked before a model call."""
-    for budget in sorted(budgets, key=lambda b: b.scope == "run"):
-        for limit, allowed in budget.limits:
-            spent = spent_of(used[budget.scope], limit)
-            if spent >= allowed and not limit.startswith("tool:"):
-                return Exceeded(
-                    limit=limit, spent=spent, allowed=allowed, scope=budget.scope
-                )
+    wider_first = sorted(budgets, key=lambda b: b.scope == "run")
+    for budget, limit, allowed in _limits(wider_first, used):
+        spent = spent_of(used[budget.scope], limit)
+        if spent >= allowed and not limit.startswith("tool:"):
+            return Exceeded(
+                limit=limit, spent=spent, allowed=allowed, scope=budget.scope
+            )
     return None
 
 
@@ -305,9 +319,9 @@ def seconds_left(
     """
     spent = spend.get("seconds", 0)
     left = [
-        budget.seconds - used[budget.scope].get("seconds", 0) - spent
-        for budget in budgets
-        if budget.seconds is not None
+        allowed - used[budget.scope].get("seconds", 0) - spent
+        for budget, limit, allowed in _limits(budgets, used)
+        if limit == "seconds"
     ]
     return max(0.0, min(left)) if left else None
 
@@ -317,9 +331,9 @@ def model_calls_left(
 ) -> float:
     """How many more model calls the budgets have room for."""
     left = [
-        budget.model_calls - used[budget.scope].get("model_calls", 0)
-        for budget in budgets
-        if budget.model_calls is not None
+        allowed - used[budget.scope].get("model_calls", 0)
+        for budget, limit, allowed in _limits(budgets, used)
+        if limit == "model_calls"
     ]
     return min(left, default=math.inf)
 
@@ -337,17 +351,16 @@ def refuses_call(
         ahead: The limits that are counted by call and that this one counts for, with
             what calls before it in its batch take of each.
     """
-    for budget in budgets:
-        for limit, allowed in budget.limits:
-            if limit in ("steps", "model_calls"):
-                continue
-            if limit.startswith(("tool:", "handoffs")) and limit not in ahead:
-                continue
-            spent = spent_of(used[budget.scope], limit) + ahead.get(limit, 0)
-            if spent >= allowed:
-                return Exceeded(
-                    limit=limit, spent=spent, allowed=allowed, scope=budget.scope
-                )
+    for budget, limit, allowed in _limits(budgets, used):
+        if limit in ("steps", "model_calls"):
+            continue
+        if limit.startswith(("tool:", "handoffs")) and limit not in ahead:
+            continue
+        spent = spent_of(used[budget.scope], limit) + ahead.get(limit, 0)
+        if spent >= allowed:
+            return Exceeded(
+                limit=limit, spent=spent, allowed=allowed, scope=budget.scope
+            )
     return None
 
 
@@ -357,8 +370,7 @@ def warnings(
     """Names of the limits of which more than the warning share is used."""
     return [
         f"{budget.scope}:{limit}"
-        for budget in budgets
-        for limit, allowed in budget.limits
+        for budget, limit, allowed in _limits(budgets, used)
         if budget.warn < 1
         and spent_of(used[budget.scope], limit) >= budget.warn * allowed
     ]

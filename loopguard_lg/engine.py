@@ -146,6 +146,11 @@ def _new_word(after: Memory, event: Human) -> None:
     if not event.answer:
         after["used"] = {**after["used"], "run": {}}
         after["warned"] = [w for w in after["warned"] if not w.startswith("run:")]
+    elif event.raised:
+        raised = {budgets.RAISED + name: to for name, to in event.raised.items()}
+        after["used"] = {**after["used"], "run": {**after["used"]["run"], **raised}}
+        again = {f"run:{name}" for name in event.raised}
+        after["warned"] = [w for w in after["warned"] if w not in again]
 
 
 def _judge(

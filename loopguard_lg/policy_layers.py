@@ -12,6 +12,7 @@ rung's also `rung`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, replace
 from functools import cache
@@ -108,7 +109,7 @@ def _other_names(tree: Tree, table: str, values: Any, at: At) -> Tree:
     for key, value in values.items():
         group, *parts = ALIASES[table][key]
         if key.endswith("_kb") and isinstance(value, int | float):
-            value = round(value * KB)
+            value = round(value * KB) if math.isfinite(value) else value
         for part in reversed(parts):
             value = {part: value}
         named = OtherName(at.place, at.section, f"{at.key}.{key}")

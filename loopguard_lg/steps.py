@@ -154,10 +154,14 @@ class Nested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Human:
-    """A person spoke. `answer`: to a question of the agent's, within the same run."""
+    """A person spoke. `answer`: to a question of the agent's, within the same run.
+
+    `raised`: limits of the run's budget, by name, and what they were raised to.
+    """
 
     text: str = ""
     answer: bool = False
+    raised: Mapping[str, float] = field(default_factory=dict)
     i: int | None = None
 
 

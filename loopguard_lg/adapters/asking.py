@@ -7,6 +7,7 @@ made for those shows it, and answers of that shape are understood.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,8 @@ def _form(offered: Sequence[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {"text": {"type": "string"}}
     if offered:
         fields["choice"] = {"enum": [*offered]}
+    if "raise_budget" in offered:
+        fields["to"] = {"type": "number", "exclusiveMinimum": 0}
     required = ["choice"] if offered else ["text"]
     return {"type": "object", "properties": fields, "required": required}
 
@@ -109,10 +112,12 @@ class Answer:
     Attributes:
         text: All of it as text, as the model reads it.
         choice: What was chosen, where it was more than words.
+        to: What a budget is to be raised to; `None`: once more what it was.
     """
 
     text: str
     choice: str | None = None
+    to: float | None = None
 
 
 def read(answer: Any, offered: Sequence[str]) -> Answer:
@@ -124,7 +129,7 @@ def read(answer: Any, offered: Sequence[str]) -> Answer:
         offered: The choices that there were.
     """
     plain = _plain(answer, offered)
-    return Answer(_text(plain), _chosen(plain))
+    return Answer(_text(plain), _chosen(plain), _raised(plain))
 
 
 def _plain(answer: Any, offered: Sequence[str]) -> Any:
@@ -157,9 +162,19 @@ def _chosen(answer: Any) -> str | None:
     return word if word in _ALL else None
 
 
+def _raised(answer: Any) -> float | None:
+    """The amount in an answer; a form may send it as text."""
+    try:
+        to = float(answer["to"])
+    except (TypeError, KeyError, ValueError, OverflowError):
+        return None
+    return to if 0 < to < math.inf else None
+
+
 def _text(answer: Any) -> str:
     if not isinstance(answer, Mapping):
         return str(answer)
-    parts = [answer[key] for key in ("choice", "type", "text") if answer.get(key)]
-    known = {"choice", "type", "text"} >= answer.keys()
+    keys = ("choice", "type", "to", "text")
+    parts = [answer[key] for key in keys if answer.get(key)]
+    known = {*keys} >= answer.keys()
     return ": ".join(map(str, parts)) if known else json.dumps(answer, default=str)

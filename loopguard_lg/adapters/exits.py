@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
 from pydantic import PydanticUserError, TypeAdapter
 
-from loopguard_lg import prompts
+from loopguard_lg import budgets, prompts
 from loopguard_lg.adapters.messages import EXIT, MARK, is_word, text_of
 from loopguard_lg.adapters.standing import standing
 from loopguard_lg.claims import unproven
@@ -75,7 +75,11 @@ def report(
         "budget": exceeded.name if exceeded else None,
         "outer": (exceeded.owner or None) if exceeded else None,
         "rung": memory["ladder"].get("rung", 0),
-        "usage": dict(memory["used"]["run"]),
+        "usage": {
+            name: amount
+            for name, amount in memory["used"]["run"].items()
+            if not name.startswith(budgets.RAISED)
+        },
         "tried": [
             f"{call} ({times}x)" for call, times, _ in pad.get("tried", {}).values()
         ],

@@ -51,7 +51,7 @@ def asked(
     question = masked(plain(str(call["args"].get("question", ""))))
     answer = asking.read(interrupt(asking.request(question, offered, report)), offered)
     result = _result(call, answer.text)
-    result.response_metadata[MARK] = {"choice": answer.choice}
+    result.response_metadata[MARK] = {"choice": answer.choice, "to": answer.to}
     return result
 
 
@@ -68,3 +68,9 @@ def choice_of(result: ToolMessage) -> str | None:
     mark = result.response_metadata.get(MARK)
     choice = mark.get("choice") if isinstance(mark, Mapping) else None
     return choice if isinstance(choice, str) else None
+
+
+def raised_to(result: ToolMessage) -> float | None:
+    """What the person raised a budget to, if it was to an amount."""
+    to = mark_of(result).get("to")
+    return to if isinstance(to, int | float) else None

@@ -37,7 +37,7 @@ from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters import tree
-from loopguard_lg.adapters.leave import choice_of, offers_leave
+from loopguard_lg.adapters.leave import choice_of, offers_leave, raised_to
 from loopguard_lg.adapters.messages import (
     nested_of,
     newest_reply,
@@ -268,12 +268,14 @@ def _heard(
 ) -> tuple[Human, dict[str, Any]]:
     """A person's answer as an event, and what is noted of it."""
     choice, asked = choice_of(answer), opened.get("ask")
-    goes_on = asked != "budget" or choice == "stop"
+    to, limit = raised_to(answer), opened.get("limit")
+    raised = {limit: to} if to and limit and asked == "budget" else {}
+    goes_on = asked != "budget" or choice == "stop" or bool(raised)
     noted: dict[str, Any] = {}
     if asked:
         ends = {"exit": "a person said to stop"}
         noted = ends if choice == "stop" else {"chosen": choice}
-    return Human(text=text_of(answer), answer=goes_on), noted
+    return Human(text=text_of(answer), answer=goes_on, raised=raised), noted
 
 
 def _worked(result: ToolMessage | None) -> TypeGuard[ToolMessage]:

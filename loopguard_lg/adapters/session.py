@@ -341,7 +341,9 @@ class Guard:
             number = memory["host"].get("asked", 0) + 1
             offered = asking.choices(self.policy, reason)
             final = exits.question(report, number, offered)
-            host |= {"open": {"id": None, "ask": reason}, "asked": number}
+            limit = verdict.exceeded.limit if verdict.exceeded else None
+            opened = {"id": None, "ask": reason, "limit": limit}
+            host |= {"open": opened, "asked": number}
             self._tell("asked", thread, None, verdict, report["detail"])
         else:
             final = exits.final(report)

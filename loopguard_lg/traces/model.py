@@ -135,7 +135,9 @@ def to_event(record: Any, where: str = "step") -> Event | None:
     agent = _get(record, "agent", str, where, "")
     text = _get(record, "text", str, where, "")
     if agent == PERSON and kind in (None, "resume"):
-        return Human(text=text, answer=kind == "resume", i=i)
+        raised = _get(record, "raised", dict, where, {})
+        to = {str(k): _number(raised, k, f"{where}.raised") or 0.0 for k in raised}
+        return Human(text=text, answer=kind == "resume", raised=to, i=i)
     if kind == "compaction":
         tokens = _tokens(record, where)
         return Compaction(agent=agent, tokens=tokens.total if tokens else None, i=i)
@@ -239,7 +241,9 @@ def from_event(event: Event, i: int) -> dict[str, Any]:
     """
     if isinstance(event, Human):
         kind = {"event": "resume"} if event.answer else {}
-        return {"i": i, "agent": PERSON, **kind, "text": event.text, "calls": []}
+        raised = _known(raised=dict(event.raised) or None)
+        said = {"i": i, "agent": PERSON, **kind, "text": event.text, "calls": []}
+        return {**said, **raised}
     if isinstance(event, Compaction):
         known = _known(tokens=event.tokens)
         return {"i": i, "agent": event.agent, "event": "compaction", **known}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,7 @@ def test_the_own_key_of_a_detector_wins(tmp_path: Path) -> None:
             {"bloat": {"tool_output_kb": 0}},
             "bloat.tool_output_kb: detectors",
         ),
+        ({"bloat": {"tool_output_kb": math.inf}}, "bloat.tool_output_kb"),
         ({"tampering": False}, "tampering=False: give a table"),
     ],
 )

@@ -88,6 +88,10 @@ def test_a_long_result_is_clipped_with_a_mark() -> None:
         ({"agent": "user", "text": "hi"}, Human(text="hi")),
         ({"agent": "user", "event": "resume"}, Human(answer=True)),
         (
+            {"agent": "user", "event": "resume", "raised": {"steps": 5}},
+            Human(answer=True, raised={"steps": 5}),
+        ),
+        (
             {"agent": "a", "event": "compaction", "tokens": 7},
             Compaction(agent="a", tokens=7),
         ),
