@@ -174,6 +174,13 @@ def thread_of(host: Mapping[str, Any]) -> str:
     return str(host.get("thread") or "")
 
 
+def _name(word: BaseMessage | None, messages: Sequence[BaseMessage]) -> str | None:
+    """The id of a word, or its place: delta channels give no ids to messages."""
+    if word is None or word.id is not None:
+        return word.id if word is not None else None
+    return f"#{next(n for n, message in enumerate(messages) if message is word)}"
+
+
 def since(
     memory: Memory, scene: Scene, agent: str
 ) -> tuple[list[Event], dict[str, Any]]:
@@ -183,7 +190,8 @@ def since(
     noted: dict[str, Any] = {"open": None, "due": None, "over": False}
     noted["first"] = first(scene)
     word = newest_word(scene.messages, scene.made, through=scene.shared)
-    fresh = word is not None and word.id != host.get("word")
+    name = _name(word, scene.messages)
+    fresh = word is not None and name != host.get("word")
     if _goes_on(scene, host):  # a tool or middleware said it: nobody else was there
         fresh = False
     if "first" not in host:  # the thread may be older than the guard
@@ -196,9 +204,9 @@ def since(
     if _cut(scene, host.get("first")):
         events.append(Compaction(agent=agent))
     if word is not None and fresh:
-        forked = word.id == host.get("forked")  # what was spent for it stays spent
+        forked = name == host.get("forked")  # what was spent for it stays spent
         events.append(Human(text=text_of(word), answer=forked))
-        noted |= {"word": word.id, "exit": None, "vain": False, "fleet": None}
+        noted |= {"word": name, "exit": None, "vain": False, "fleet": None}
     noted["thread"] = scene.thread or noted.get("word") or host.get("thread")
     return events, noted
 

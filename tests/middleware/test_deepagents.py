@@ -91,6 +91,16 @@ def test_a_loop_is_caught(way: Way) -> None:
     assert last(state).text == "found"
 
 
+def test_words_without_ids_are_told_apart(way: Way) -> None:
+    """Deep agents give no ids to what a person says; a new word is a new run."""
+    model = ScriptedModel(replies=[call("search", query="x"), "none"] * 2)
+    agent = deep(model, Policy(budget=Budget(tool_calls=2)))
+
+    for text in ("find x", "once more"):
+        state = way(agent, ask(text), THREAD)
+        assert last(state).text == "none"
+
+
 def test_a_loop_of_its_own_tools_is_caught(way: Way) -> None:
     """Calls of the built-in file tools are steps too."""
     model = ScriptedModel(replies=[call("grep", pattern="x", path="/")] * 20)
