@@ -3,12 +3,12 @@
 Every agent of `simulated/habits.py` is run with the same seeds under the same ladder:
 unguarded, with no act, with each act alone, and with all of them.
 
-    python benchmarks/acts.py [--seeds 10] [--habits] [--heed 0.5]
+    python -m benchmarks.acts [--seeds 10] [--habits] [--heed 0.5]
 
 Of recorded runs nobody can tell how they would have gone on, but in how many of their
 calls each act would have had a part:
 
-    python benchmarks/acts.py --recorded RECORDINGS/*.jsonl.gz
+    python -m benchmarks.acts --recorded RECORDINGS/*.jsonl.gz
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from simulated.agents import Run, simulate
-from simulated.habits import NAMES, agent_of
 from tenacity import wait_exponential
 
+from benchmarks.recovery.fast import Host
+from benchmarks.simulated.agents import Run
+from benchmarks.simulated.habits import NAMES, agent_of
 from loopguard_lg import Escalate, GiveUp, Ladder, Policy, Reflect, ToolPolicy
 from loopguard_lg.acts import advisors, cache, calls, decoding, polling, state
 from loopguard_lg.acts.advisors import Facts
@@ -150,12 +151,10 @@ def main() -> None:
         return
     found: dict[tuple[str, str], list[Run]] = {}
     for on, policy in policies():
+        host = Host(policy)
         for habit in NAMES:
-            chances: dict[str, Any] = {"heed": args.heed}
-            found[on, habit] = [
-                simulate(agent_of(habit, **chances), policy, seed)
-                for seed in range(args.seeds)
-            ]
+            agent = agent_of(habit, heed=args.heed)
+            found[on, habit] = [host.run(agent, seed) for seed in range(args.seeds)]
     tables = [("all habits", NAMES)]
     tables += [(habit, (habit,)) for habit in NAMES] if args.habits else []
     for title, habits in tables:

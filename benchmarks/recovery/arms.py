@@ -30,7 +30,7 @@ from loopguard_lg import (
 )
 from loopguard_lg.policy import Act
 
-ACTS: tuple[str, ...] = get_args(Act)
+ACTS: tuple[Act, ...] = get_args(Act)
 READS = (
     *("search_docs", "read_file", "list_dir"),
     *("find_customer", "get_order", "read_rule"),

@@ -8,7 +8,7 @@ running give the same is a test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -156,7 +156,7 @@ def _failed(call: Any, text: str) -> ToolMessage:
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="error")
 
 
-def _append(state: dict[str, Any], messages: list[BaseMessage]) -> None:
+def _append(state: dict[str, Any], messages: Sequence[BaseMessage]) -> None:
     """Put messages at the end of a state, each with an id, as a graph does."""
     start = len(state["messages"])
     fresh = [

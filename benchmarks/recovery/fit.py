@@ -140,22 +140,21 @@ def compared(real: Fitted, made: Fitted) -> Iterator[str]:
     """Recorded and simulated side by side, line by line."""
     kinds = sorted({loop.kind for loop in real.loops})
     both = (("recorded", real), ("simulated", made))
-    for name, one in both:
-        yield f"{name:10} kinds    " + shares([x.kind for x in one.loops], kinds)
-    for name, one in both:
-        yield f"{name:10} periods  " + shares([x.period for x in one.loops], range(7))
-    for what in ("onset", "since"):
+    for what in ("kind", "period", "onset", "since", "success"):
         for name, one in both:
-            values = [float(getattr(x, what)) for x in one.loops]
-            yield f"{name:10} {what:8} p10 p25 p50 p75 p90: {spread(values)}"
+            values = [getattr(loop, what) for loop in one.loops]
+            yield f"{name:10} {what:8} {_told(what, values, kinds)}"
     for name, one in both:
-        own = [x.success for x in one.loops]
-        part = f"{sum(own)} of {len(own)}, {100 * sum(own) / max(1, len(own)):.0f}%"
-        yield f"{name:10} came right unguarded: {part}"
-    for source, cuts in real.honest.items():
-        yield f"recorded   honest turns {source:20} {spread(cuts)}"
-    for source, cuts in made.honest.items():
-        yield f"simulated  honest turns {source:20} {spread(cuts)}"
+        for source, cuts in one.honest.items():
+            yield f"{name:10} honest   {source:20} {spread(cuts)}"
+
+
+def _told(what: str, values: Sequence[Any], kinds: Sequence[str]) -> str:
+    """How one thing is distributed."""
+    if what in ("onset", "since"):
+        return f"p10 p25 p50 p75 p90: {spread(values)}"
+    every = {"kind": kinds, "period": range(7), "success": (True, False)}
+    return shares(values, every[what])
 
 
 def main() -> None:

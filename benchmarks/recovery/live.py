@@ -133,21 +133,22 @@ def _row(
     seconds: float,
 ) -> Row:
     replies = [m for m in messages if isinstance(m, AIMessage)]
-    paid = [m for m in replies if m.usage_metadata]
+    paid = [(m, m.usage_metadata) for m in replies if m.usage_metadata]
     asked = [[_call(c) for c in m.tool_calls] for m in replies]
     every = [one for batch in asked for one in batch]
-    models = [m.response_metadata.get("model_name") for m in paid]
+    models = [m.response_metadata.get("model_name") for m, _ in paid]
+    ended = _exit(messages)
     return Row(
         arm=name,
         task=task.id,
         seed=seed,
-        solved=task.is_solved(messages),
+        solved=not ended and task.is_solved(messages),  # it quotes what was found
         turns=len(paid),
         strong=models.count(strong.model_name),
         repeated=len(every) - len({*every}),
         changed=_changed(asked),
-        tokens=sum(m.usage_metadata["total_tokens"] for m in paid if m.usage_metadata),
-        exit=_exit(messages),
+        tokens=sum(usage["total_tokens"] for _, usage in paid),
+        exit=ended,
         seconds=round(seconds, 2),
     )
 

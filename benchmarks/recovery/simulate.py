@@ -29,10 +29,10 @@ from loopguard_lg.analysis.intervals import (
     paired_amounts_differ,
     pairs_differ,
 )
-from loopguard_lg.detectors import DEFAULTS, Churn, RecurringError
+from loopguard_lg.detectors import DEFAULTS, Churn, Detector, RecurringError
 from loopguard_lg.policy import Act
 
-ACTS: tuple[str, ...] = get_args(Act)
+ACTS: tuple[Act, ...] = get_args(Act)
 
 TOOLS = {
     "read": ToolPolicy(role="read", cache=True),
@@ -161,7 +161,7 @@ GRID = {
 
 def tuned(strong: CountedModel, **knobs: int) -> Policy:
     """The whole ladder with other thresholds."""
-    changed = {
+    changed: dict[str, Detector] = {
         "repeat": Repeat(times=knobs["repeat"]),
         "recurring_error": RecurringError(times=knobs["error"]),
         "churn": Churn(steps=knobs["churn"]),
@@ -229,6 +229,16 @@ def spoiled(
             yield f"lost: seed {seed}, {len(agent.plan)} calls, {after.told}"
 
 
+def spared(found: Fitted, seeds: int) -> Iterator[str]:
+    """How many honest runs are lost under each policy, and which."""
+    strong = stronger()
+    whole, acting = (next(named(strong)) for named in (ladders, with_acts))
+    for name, policy in (("default", Policy()), whole, acting):
+        lost = [*spoiled(found, policy, seeds, strong)]
+        yield f"{name}: {len(lost)} of {seeds} honest runs lost"
+        yield from lost
+
+
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -237,23 +247,12 @@ def main() -> None:
     parser.add_argument("--reaction", choices=REACTIONS, action="append")
     args = parser.parse_args()
     found = load()
-    if args.what == "honest":
-        strong = stronger()
-        whole, acting = (next(named(strong)) for named in (ladders, with_acts))
-        for name, policy in (("default", Policy()), whole, acting):
-            lost = [*spoiled(found, policy, args.seeds, strong)]
-            print(
-                f"{name}: {len(lost)} of {args.seeds} honest runs lost",
-                *lost,
-                sep="\n  ",
-            )
-        return
-    if args.what == "heed":
-        print(*heed(found, args.seeds), sep="\n", flush=True)
+    if args.what in ("honest", "heed"):
+        print(*(spared if args.what == "honest" else heed)(found, args.seeds), sep="\n")
         return
     for name in args.reaction or REACTIONS:
         trial = Trial(found, args.seeds, REACTIONS[name])
-        lines = arms(trial) if args.what == "arms" else grid(trial, found, 200)
+        lines = arms(trial) if args.what == "arms" else grid(trial, found, args.seeds)
         print(f"\n{name}, {args.seeds} agents")
         for line in lines:
             print(line, flush=True)

@@ -48,7 +48,7 @@ class SimulatedModel(BaseChatModel):
     _rng: Random = PrivateAttr()
 
     def __init__(self, agent: Agent, seed: int, **fields: Any) -> None:
-        super().__init__(agent=agent, **fields)
+        super().__init__(agent=agent, **fields)  # type: ignore[call-arg]  # a pydantic field
         self._rng = Random(seed)
 
     @property
@@ -66,8 +66,8 @@ class SimulatedModel(BaseChatModel):
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
-        seen, mind = _seen(messages, kwargs, strong=self.strong)
-        action, mind = act(self.agent, mind, seen, self._rng)
+        seen, before = _seen(messages, kwargs, strong=self.strong)
+        action, mind = act(self.agent, before, seen, self._rng)
         calls = [
             {"name": c.tool, "args": dict(c.args), "id": f"c{len(messages)}_{n}"}
             for n, c in enumerate(action)

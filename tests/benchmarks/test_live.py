@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from benchmarks.recovery.arms import ARMS, WORDINGS, Wording
 from benchmarks.recovery.live import CALLS, Models, go, made, run, scripted, table
 from benchmarks.recovery.tasks import CUSTOMERS, DESKS, ORDERS, RULES, TASKS, Task
-from loopguard_lg.testing import ScriptedModel
+from loopguard_lg.testing import ScriptedModel, call
 from loopguard_lg.testing.sample import FILES
 
 PORT = TASKS[0]
@@ -64,6 +64,18 @@ def test_an_unguarded_run_has_all_its_calls() -> None:
     assert rows["limiters"].exit == "limit"
     assert rows["reflect only"].exit == "loop"
     assert rows["whole ladder"].strong > 0
+
+
+def test_an_exit_that_quotes_the_answer_does_not_solve_the_task() -> None:
+    """A weak model that found the line again and again has not given it."""
+
+    def finds(seed: int) -> Any:
+        look = call("search_docs", query="port")
+        return ScriptedModel(default=look), ScriptedModel(default=look)
+
+    row = run("reflect only", ARMS["reflect only"], PORT, 0, finds)
+
+    assert (row.exit, row.solved) == ("loop", False)
 
 
 def test_finished_runs_are_not_made_again(tmp_path: Path) -> None:
