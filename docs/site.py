@@ -13,10 +13,20 @@ ROOT = Path(__file__).parents[1]
 BESIDE = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
+    "THREAT_MODEL.md",
     "benchmarks/README.md",
     "examples/**/*.md",
     "examples/**/*.py",
     "examples/**/*.yml",
+)
+BESIDE_NAMES = (
+    "examples/",
+    "benchmarks/",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "THREAT_MODEL.md",
 )
 
 
@@ -34,6 +44,6 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """The page with links as they are in the site, where `docs/` is the root."""
     depth = page.file.src_uri.count("/")
     up = "../" * (depth + 1)
-    for name in ("examples/", "benchmarks/", "CHANGELOG.md", "CONTRIBUTING.md"):
+    for name in BESIDE_NAMES:
         markdown = markdown.replace(f"]({up}{name}", f"]({'../' * depth}{name}")
     return markdown.replace(f"]({'../' * depth}docs/", f"]({'../' * depth}")
