@@ -48,6 +48,6 @@ if __name__ == "__main__":
     question = {"messages": [("user", "How long do we keep invoices?")]}
     for chunk in graph.stream(question, stream_mode="updates"):
         for name, update in chunk.items():
-            for message in update.get("messages", []):
-                print(f"{name:20} {(message.text or 'calls').splitlines()[0][:60]}")
+            said = [m.text or "calls" for m in update.get("messages", [])]
+            print(f"{name:20} {' | '.join(said).partition(chr(10))[0][:60]}")
     print(graph.get_graph().draw_mermaid())

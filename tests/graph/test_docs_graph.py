@@ -17,4 +17,4 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     first = [line.split()[0] for line in out.splitlines()[:12]]
     assert first[6:10] == ["loopguard_reflect", "agent", "tools", "loopguard_escalate"]
-    assert "Ten years, says policy.md." in out
+    assert "Ten years." in out
