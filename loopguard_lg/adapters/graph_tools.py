@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,9 +120,12 @@ class ToolsNode(Node):
 
     def _groups(self, left: list[Ask]) -> list[list[Ask]]:
         """The calls in the groups that they are executed in: what has to wait, or may
-        be tried again, comes last and alone.
+        be tried again, comes last and alone. Calls that share an id stay together: only
+        their order tells whose result is whose.
         """
-        alone = [len(left) > 1 and self.site.guard.acts.is_alone(ask) for ask in left]
+        ids = {ask.call["id"] for ask in left}
+        splits = len(left) > 1 and len(ids) == len(left)
+        alone = [splits and self.site.guard.acts.is_alone(ask) for ask in left]
         rest = [ask for ask, apart in zip(left, alone, strict=True) if not apart]
         single = [[ask] for ask, apart in zip(left, alone, strict=True) if apart]
         return [rest, *single] if rest or not single else single
@@ -264,8 +267,20 @@ def _joined(outs: Sequence[Any], key: str, calls: Sequence[Call]) -> Any:
     """What a node returned for each group of calls, in the order of the calls."""
     if len(outs) == 1:
         return outs[0]
-    commands = [_command(part, key) for out in outs for part in parts(out)]
-    return sorted(commands, key=lambda part: _place_of(written(part, key), calls))
+    commands = (_command(part, key) for out in outs for part in parts(out))
+    single = [one for command in commands for one in _single(command, key)]
+    return sorted(single, key=lambda part: _place_of(written(part, key), calls))
+
+
+def _single(part: Any, key: str) -> Iterator[Any]:
+    """What a node wrote with one result in each command, so that they can be sorted."""
+    found = written(part, key)
+    if sum(isinstance(message, ToolMessage) for message in found) < 2:
+        yield part
+        return
+    yield rewritten(part, key, lambda messages: messages[:1])
+    for message in found[1:]:
+        yield Command(update={key: [message]})
 
 
 def _command(part: Any, key: str) -> Command[Any]:
@@ -283,8 +298,9 @@ def _merged(
     if isinstance(out, Mapping | Command) and written(out, key):
         return rewritten(out, key, lambda found: _sorted([*answers, *found], calls))
     alone: list[Any] = [Command(update={key: [answer]}) for answer in answers]
+    single = [one for part in parts(out) for one in _single(part, key)]
     return sorted(
-        [*parts(out), *alone], key=lambda part: _place_of(written(part, key), calls)
+        [*single, *alone], key=lambda part: _place_of(written(part, key), calls)
     )
 
 

@@ -25,6 +25,7 @@ from loopguard_lg import (
 from loopguard_lg.adapters.handoffs import handoff_tool
 from loopguard_lg.adapters.messages import mark_of
 from loopguard_lg.testing.doubles import ScriptedModel, call
+from loopguard_lg.testing.histories import validate_history
 from tests.graph.graphs import react, run
 from tests.middleware.runs import THREAD, Way, ask, invoke, results
 
@@ -92,6 +93,40 @@ def test_a_write_beside_a_call_that_fails_is_made_once(way: Way) -> None:
     assert sent == ["a"]
     assert told[0] == "sent to a"
     assert "failed" in told[1]
+
+
+def test_results_stand_in_the_order_of_the_calls() -> None:
+    """Whatever was executed apart, answered by the guard, or refused."""
+    batch = [
+        call("look", at="a"),
+        call("mail", to="a"),
+        call("mail", to="a"),
+        call("look", at="b"),
+        call("mail", to="b"),
+        call("unknown", x=1),
+    ]
+    builder = react(ScriptedModel(replies=[batch, "done"]), tools=ToolNode(TOOLS))
+    graph = guard_graph(builder, POLICY, model="agent", tools="tools").compile()
+
+    messages = run(invoke, graph)["messages"]
+
+    validate_history(messages[:-1])
+    assert sorted(sent) == ["a", "a", "b", "b"]
+
+
+def test_calls_that_share_an_id_keep_their_results() -> None:
+    """The mail that was sent is known to be sent, and only that."""
+    batch = [call("mail", "same", to="a"), call("look", "same", at="b")]
+    replies = [batch, call("mail", to="a"), "done"]
+    builder = react(
+        ScriptedModel(replies=replies, validate=False), tools=ToolNode(TOOLS)
+    )
+    graph = guard_graph(builder, POLICY, model="agent", tools="tools").compile()
+
+    told = [m.text for m in results(run(invoke, graph)["messages"])]
+
+    assert told[0] == "sent to a"
+    assert sorted(sent) == ["a", "b"]
 
 
 def test_a_guarded_tool_node_makes_a_write_once(way: Way) -> None:
