@@ -20,12 +20,16 @@ from loopguard_lg import redaction
 from loopguard_lg.digests import args_hash, result_hash, size
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.prompts import NAME
 from loopguard_lg.quoting import spelled
 from loopguard_lg.steps import Event, Step, Turn
 from loopguard_lg.traces.model import Trajectory, from_event
 
 Redact: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Takes one step as JSON has it, gives the step that may be written."""
+
+MAIN = "main"
+"""Who acts in a recording where the agent has no name."""
 
 MOST = 1_000
 """Most runs that a recorder holds in memory."""
@@ -102,12 +106,12 @@ class Recorder:
         """Take down what the engine was fed, and what was said because of it."""
         key = event.thread, event.agent
         if event.name == "seen" and event.event is not None:
-            step = from_event(hashed(event.event), event.verdict.i)
+            step = _named(from_event(hashed(event.event), event.verdict.i))
             kept = self._kept(step)
             with self._lock:
                 self._see(key, step, kept)
         elif event.name in INTERVENTIONS:
-            kept = self._kept(intervention(event))
+            kept = self._kept(_named(intervention(event)))
             with self._lock:
                 self._say(key, kept, last=event.name == "exited")
 
@@ -181,6 +185,11 @@ class Recorder:
         head = redaction.data(head) if self._redact else head
         line = orjson.dumps({**head, "steps": steps}, default=spelled)
         _append(self.path, line + b"\n")
+
+
+def _named(step: dict[str, Any]) -> dict[str, Any]:
+    """The step of an agent without a name, which goes by the guard's, as `main`'s."""
+    return {**step, "agent": MAIN} if step.get("agent") == NAME else step
 
 
 class _Run:

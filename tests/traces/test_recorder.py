@@ -209,6 +209,7 @@ def test_a_real_agent_s_recording_replays(tmp_path: Path) -> None:
     (recorded,) = read(recorder.path)
 
     assert isinstance(recorded, Trajectory)
+    assert recorded.extra["agents"] == ["user", "main"]
     assert [verdict for _, verdict in verdicts(Policy(), recorded)] == made
     assert [v.action for v in made if v.action != "continue"][:2] == [
         "reflect",
