@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from loopguard_lg.errors import TraceFormatError
+from loopguard_lg.redaction import masked
 from loopguard_lg.traces import checkpoints
 from loopguard_lg.traces.files import MOST, STDIN, Raw, Source, opened
 from loopguard_lg.traces.formats import FORMATS, OWN, format_of
@@ -109,7 +110,7 @@ def _flat(value: Any) -> list[Any]:
 def lines(path: str) -> Iterator[Line | TraceFormatError]:
     """The runs of a file, not parsed yet; errors stand where the trouble is."""
     if checkpoints.is_address(path):
-        yield from _stored(path, checkpoints.postgres(path))
+        yield from _stored(masked(path), checkpoints.postgres(path))
         return
     source = Source(path)
     try:

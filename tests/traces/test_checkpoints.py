@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from loopguard_lg import AskUser, Policy, Recorder
 from loopguard_lg.analysis.replay import verdicts
+from loopguard_lg.cli.app import run
 from loopguard_lg.errors import TraceFormatError
 from loopguard_lg.steps import Compaction, Human
 from loopguard_lg.testing.doubles import ScriptedModel, call
@@ -183,12 +184,16 @@ def test_another_database_is_named(tmp_path: Path) -> None:
     assert "no such table: checkpoints" in str(error)
 
 
-def test_no_server_is_one_error() -> None:
-    """An address at which nobody answers."""
-    (error,) = read("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
+def test_no_server_is_one_error_without_the_password(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An address at which nobody answers, by the command."""
+    address = "postgresql://nobody:hunter22@127.0.0.1:1/none?connect_timeout=1"
 
-    assert isinstance(error, TraceFormatError)
-    assert "connect" in error.problem
+    assert run(["check", address]) == 2
+    said = capsys.readouterr().err
+    assert "connection failed" in said
+    assert "hunter22" not in said
 
 
 def made(path: Path, kind: str, value: bytes) -> sqlite3.Connection:
