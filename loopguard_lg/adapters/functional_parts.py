@@ -169,8 +169,15 @@ class Asked:
 
     def with_messages(self, messages: Sequence[BaseMessage]) -> Asked:
         """The same with other messages."""
-        args = tuple(messages if _is_history(a) else a for a in self.args)
-        kwargs = {k: messages if _is_history(v) else v for k, v in self.kwargs.items()}
+        return self._with(_is_history, messages)
+
+    def with_call(self, call: Mapping[str, Any]) -> Asked:
+        """The same with another call."""
+        return self._with(_is_call, call)
+
+    def _with(self, fits: Callable[[Any], bool], new: Any) -> Asked:
+        args = tuple(new if fits(a) else a for a in self.args)
+        kwargs = {k: new if fits(v) else v for k, v in self.kwargs.items()}
         return replace(self, args=args, kwargs=kwargs)
 
     def find(self, fits: Callable[[Any], bool]) -> Any:
@@ -304,6 +311,8 @@ def _tool(session: Session, asked: Asked) -> Work[Any]:
         session.marks[call["id"] or ""] = dict(mark_of(answer))
         return answer
     mark = session.marks.setdefault(call["id"] or "", {})
+    if (prepared := guard.acts.prepared(ask)) is not call:
+        asked = asked.with_call(prepared)
     out = yield from _executed(session, asked, mark)
     if isinstance(out, ToolMessage):
         out = with_mark(guard.acts.advised(ask, out), mark)

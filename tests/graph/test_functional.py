@@ -19,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.types import Command, interrupt
 
-from loopguard_lg import AskUser, Budget, Policy, guarded
+from loopguard_lg import AskUser, Budget, Policy, ToolPolicy, guarded
 from loopguard_lg.errors import LoopHaltedError, PolicyError
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import ScriptedModel, call
@@ -313,6 +313,30 @@ def test_a_generator_is_refused() -> None:
     for one in (stream, partial(stream), Stream()):
         with pytest.raises(PolicyError, match="a generator can't be guarded"):
             guarded(Policy())(one)
+
+
+def test_a_call_is_given_its_idempotency_key() -> None:
+    """The same call of the same run has the same one, whatever the model gives."""
+    paid: list[str] = []
+    key = ToolPolicy(role="write", idempotency_key="key")
+    reply = AIMessage("", tool_calls=[ToolCall(name="pay", args={"amount": 1}, id="1")])
+
+    @guarded(kind="tool")
+    def pay(asked: dict[str, Any]) -> ToolMessage:
+        paid.append(asked["args"].get("key", ""))
+        return ToolMessage("paid", tool_call_id=asked["id"])
+
+    @guarded(Policy(tools={"pay": key}))
+    def run(messages: list[Any]) -> None:
+        guarded(kind="model")(lambda given: reply)(messages)
+        for _ in range(2):
+            pay(reply.tool_calls[0])
+
+    run([HumanMessage("go", id="w")])
+    run([HumanMessage("go", id="v")])
+
+    assert paid[0] == paid[1] != paid[2] == paid[3]
+    assert all(paid)
 
 
 def test_an_object_with_an_async_call_is_a_run() -> None:
