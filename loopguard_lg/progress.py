@@ -53,6 +53,18 @@ _INVALID = re.compile(
     rb"|failed to parse|arguments? (?:are|is) invalid|did not match (?:the )?schema"
     rb"|schema validation|unknown action|unterminated string)"
 )
+_REFUSED = re.compile(
+    rb"(?P<robot>(?:complete|solve|pass) (?:the |a |this )?(?:re|h)?captcha"
+    rb"|captcha (?:is )?(?:required|challenge|verification)"
+    rb"|(?:verify|confirm) (?:that )?you(?:'re| are) (?:a |not a )?(?:human|robot)"
+    rb"|unusual traffic)"
+    rb"|(?P<login>(?:log ?in|sign ?in|authentication|subscription) (?:is )?required"
+    rb"|(?:must|need to|have to|please) (?:be logged in|log ?in|sign ?in|subscribe)"
+    rb"|subscribe to (?:read|continue))"
+    rb"|(?P<denied>access (?:to \S{1,80} )?(?:is |was |has been )?(?:blocked|denied))"
+    rb"|(?P<region>not available in your (?:region|country|location))"
+)
+"""Whoever asks is turned away, whatever is asked for: no result, though no error."""
 _EMPTY = re.compile(
     rb"\W*(?:none|null|nil|undefined|empty|0|nothing|no (?:\w+ ){0,4}?(?:results?|match"
     rb"(?:es)?|hits|rows|records|entries|items|files?|documents?|data|output|content"
@@ -122,6 +134,9 @@ class Outcome(NamedTuple):
 
 
 _CHECKS = ("write", "check")
+_ASKS = ("read", "poll", "other")
+_BRIEF = 160
+"""Bytes of a result up to which one sentence may be all that it says."""
 _PLAIN = Outcome()
 """That of a long result which tells of no failure."""
 _LONG = 400
@@ -148,7 +163,10 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
         )
     if ok is None and len(data) >= _LONG and use.role != "handoff" and head.strip():
         return _PLAIN
-    empty = len(data) < 160 and _says_nothing(head)
+    refused = _turned_away(use, head, len(data))
+    if refused:
+        return Outcome(failed=True, error=short(data[:_ERROR].lower()), kin=refused)
+    empty = len(data) < _BRIEF and _says_nothing(head)
     return Outcome(
         kin=short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0,
         ok=ok,
@@ -157,6 +175,14 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
         formal=_is_formal(use, head, data),
         pending=len(data) < _LONG and _PENDING.search(head) is not None,
     )
+
+
+def _turned_away(use: Use, head: bytes, size: int) -> int:
+    """The kind of a refusal, 0 for none; in a longer text it may be advice."""
+    found = _REFUSED.search(head) if use.role in _ASKS else None
+    if found is None or size >= _BRIEF and found.lastgroup != "robot":
+        return 0
+    return short(str(found.lastgroup).encode())
 
 
 def _says_nothing(head: bytes) -> bool:

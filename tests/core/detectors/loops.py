@@ -483,8 +483,8 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         ],
     ),
     "pages behind one wall": (
-        "churn",
-        5,
+        "recurring_error",
+        3,
         [
             does(
                 "browser_navigate",
