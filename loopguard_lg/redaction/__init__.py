@@ -57,6 +57,8 @@ class Redaction:
             raise PolicyError(f"hook={self.hook!r}: give a callable, or None")
 
 
+_HARMLESS = (type(None), bool, int, float)
+
 _used = Redaction()
 _failing: Clean | None = None
 
@@ -120,18 +122,24 @@ def data(value: Any, clean: Clean = redacted) -> Any:
 def _data(value: Any, clean: Clean, depth: int) -> Any:
     if isinstance(value, str):
         return clean(value)
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, _HARMLESS):
         return value
-    if isinstance(value, Mapping) and depth:
-        return {
-            _data(k, clean, 0): MASK if _opens(k, v) else _data(v, clean, depth - 1)
-            for k, v in value.items()
-        }
-    if isinstance(value, list | tuple) and depth:
-        return [_data(item, clean, depth - 1) for item in value]
+    if depth and isinstance(value, Mapping | list | tuple):
+        return _inside(value, clean, depth - 1)
     text = spelled(value)
     safe = clean(text)
-    return value if safe == text and depth else safe
+    return value if depth and safe == text else safe
+
+
+def _inside(value: Any, clean: Clean, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        return dict(_pair(*item, clean, depth) for item in value.items())
+    return [_data(item, clean, depth) for item in value]
+
+
+def _pair(name: Any, value: Any, clean: Clean, depth: int) -> tuple[Any, Any]:
+    safe = MASK if _opens(name, value) else _data(value, clean, depth)
+    return _data(name, clean, 0), safe
 
 
 def _opens(name: Any, value: Any) -> bool:
