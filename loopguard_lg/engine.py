@@ -89,8 +89,12 @@ def decide(
     return _closed(policy, after, verdict, faults)
 
 
-def _fault(where: str, error: Exception) -> tuple[str, str]:
-    return where, f"{type(error).__name__}: {error}"[:200]
+def _fault(where: object, error: Exception) -> tuple[str, str]:
+    try:
+        said = f"{type(error).__name__}: {error}"
+    except Exception:  # its own text fails, too
+        said = type(error).__name__
+    return str(where), said[:200]
 
 
 def _seen(

@@ -12,7 +12,11 @@ from typing import Literal, Protocol, TypeAlias
 
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import PolicyError
-from loopguard_lg.redaction.logs import logger as logger
+from loopguard_lg.redaction.logs import (
+    failures as failures,
+    logger as logger,
+    note_failure,
+)
 from loopguard_lg.steps import Event
 
 Name: TypeAlias = Literal[
@@ -74,9 +78,11 @@ def checked(observers: Iterable[Observer] | Observer) -> tuple[Observer, ...]:
 
 
 def notify(observers: Iterable[Observer], event: GuardEvent) -> None:
-    """Tell every observer; what one raises is logged and does not reach the run."""
+    """Tell every observer; what one raises does not reach the run: the first time is
+    logged, and `failures` counts.
+    """
     for observer in observers:
         try:
             observer(event)
         except Exception:
-            logger.exception("an observer failed on %s", event.name)
+            note_failure(observer, f"an observer failed on {event.name!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loopguard_lg.acts.advisors import result_of
 from loopguard_lg.digests import args_hash, call_digest, short
-from loopguard_lg.redaction.logs import logger
+from loopguard_lg.redaction.logs import note_failure
 from loopguard_lg.roles import may_write, read_use
 from loopguard_lg.steps import Role, Step
 from loopguard_lg.tools import ToolPolicy
@@ -120,7 +120,7 @@ def _worked(step: Step, policy: ToolPolicy, *, failed: bool) -> bool:
         try:
             return bool(policy.worked(step))
         except Exception:  # somebody else's function
-            logger.exception("loopguard: a `worked` function failed and was left out")
+            note_failure(policy.worked, "a `worked` function failed and was left out")
     if step.error:
         return False
     flag = _flag(step.result)

@@ -6,6 +6,7 @@ A strategy is any function of a `RetryCallState`. What it may read is filled in:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,9 +18,9 @@ from tenacity import (
     wait_fixed,
 )
 
-from loopguard_lg.redaction.logs import logger
+from loopguard_lg.redaction.logs import note_failure
 
-T = TypeVar("T")
+T = TypeVar("T", bool, int, float)
 Strategy: TypeAlias = Callable[[Any], Any] | T | None
 """A strategy of tenacity's, or what stands for a usual one."""
 
@@ -75,7 +76,8 @@ _NOBODY = Retrying()
 def asked(strategy: Callable[[RetryCallState], T], now: RetryCallState, other: T) -> T:
     """What a strategy of the user's says, and `other` where it fails."""
     try:
-        return strategy(now)
+        said = type(other)(strategy(now))  # it may say anything
     except Exception:
-        logger.exception("a strategy failed and was left out")
+        note_failure(strategy, "a strategy failed and was left out")
         return other
+    return said if said < math.inf else other  # nobody sleeps for ever

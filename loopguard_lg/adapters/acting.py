@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
-from loopguard_lg import hooks, prompts
+from loopguard_lg import prompts
 from loopguard_lg.acts import (
     advisors,
     cache,
@@ -39,6 +39,7 @@ from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.transcript import results_after
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
+from loopguard_lg.redaction.logs import note_failure
 from loopguard_lg.roles import name_role
 from loopguard_lg.steps import Event, Human, Step
 from loopguard_lg.tools import ToolPolicy
@@ -106,7 +107,7 @@ class Acts:
             facts = remembered.facts(ask.messages, ask.tools)
             advice = advisors.advise(heard, step, found, facts)
         except Exception:  # an advisor that fails has no advice
-            hooks.logger.exception("loopguard: an advisor failed and was left out")
+            note_failure(policy, "an advisor failed and was left out")
             return result
         return with_advice(result, advice) if advice else result
 

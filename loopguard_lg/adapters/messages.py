@@ -217,9 +217,9 @@ def tokens_of(reply: AIMessage) -> Tokens | None:
         return None
     details = usage.get("input_token_details") or {}
     return Tokens(
-        input=usage["input_tokens"],
-        output=usage["output_tokens"],
-        cached=details.get("cache_read") or 0,
+        input=max(0, usage["input_tokens"]),  # no usage gives a budget back
+        output=max(0, usage["output_tokens"]),
+        cached=max(0, details.get("cache_read") or 0),
     )
 
 

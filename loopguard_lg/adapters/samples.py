@@ -33,8 +33,8 @@ from loopguard_lg.adapters.messages import (
 )
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.session import Guard
-from loopguard_lg.hooks import logger
 from loopguard_lg.memory import Memory
+from loopguard_lg.redaction.logs import logger, note_failure
 from loopguard_lg.steps import Tokens
 
 Response: TypeAlias = ModelResponse[Any]
@@ -109,7 +109,7 @@ class Samples:
         try:
             score = float((yield Run(given, what=self.way.verifier)))
         except Exception:  # somebody else's function
-            logger.exception("loopguard: a verifier failed and was left out")
+            note_failure(self.way.verifier, "a verifier failed and was left out")
             return -math.inf
         return -math.inf if math.isnan(score) else score
 

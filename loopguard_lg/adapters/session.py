@@ -239,6 +239,8 @@ class Guard:
     ) -> tuple[Verdict, Memory]:
         verdict, after = engine.decide(self.policy, memory, event)
         for where, error in verdict.faults:
+            if where in memory["faults"]:  # said when it failed first
+                continue
             hooks.logger.warning(
                 "loopguard: %s failed and was left out: %s", where, error
             )
