@@ -225,7 +225,7 @@ def model_spend(turn: Turn) -> Used:
     """What the model call of `turn` took, agents inside its tools included."""
     out: Used = {"model_calls": 1}
     _add_call(out, turn.tokens, turn.cost)
-    if turn.seconds:
+    if turn.seconds and turn.seconds > 0:  # a clock may have jumped back
         out["seconds"] = turn.seconds
     for inner in turn.nested:
         out["model_calls"] += inner.model_calls
@@ -253,7 +253,7 @@ def tool_spend(turn: Turn, handoffs: int, watched: frozenset[str]) -> Used:
         return {}
     ran = [step for step in turn.steps if not step.blocked and not step.cached]
     out: Used = {"steps": 1, "tool_calls": len(ran)}
-    slowest = max([step.seconds or 0 for step in ran], default=0)
+    slowest = max([0, *(step.seconds or 0 for step in ran)])
     if slowest:
         out["seconds"] = slowest
     if handoffs:

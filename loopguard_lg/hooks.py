@@ -85,4 +85,4 @@ def notify(observers: Iterable[Observer], event: GuardEvent) -> None:
         try:
             observer(event)
         except Exception:
-            note_failure(observer, f"an observer failed on {event.name!r}")
+            note_failure(observer, f"an observer failed on {event.name}")

@@ -66,7 +66,7 @@ class Call:
 
     def taken(self, out: Any, seconds: float) -> Used:
         """What it took."""
-        total: Used = {"seconds": seconds}
+        total: Used = {"seconds": max(0.0, seconds)}
         for reply in self.replied(out):
             if not isinstance(reply, AIMessage):
                 continue

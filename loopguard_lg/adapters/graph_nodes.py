@@ -215,7 +215,7 @@ def _named(message: BaseMessage) -> BaseMessage:
 
 def spent(entry: Ledger, seconds: float) -> dict[str, float]:
     """What a node spent, in the units of a budget."""
-    out: dict[str, float] = {"seconds": seconds}
+    out: dict[str, float] = {"seconds": max(0.0, seconds)}
     for inner in entry.mark().get("nested", ()):
         calls, cost = inner["model_calls"], inner["cost"]
         out = budgets.add(

@@ -137,7 +137,7 @@ class Guard:
 
     def cut_off(self, plan: Plan, scene: Scene, seconds: float) -> Plan:
         """The plan where the model was cut off after `seconds`: the run leaves."""
-        spend: budgets.Used = {"seconds": seconds, "model_calls": 1}
+        spend: budgets.Used = {"seconds": max(0.0, seconds), "model_calls": 1}
         used = {s: budgets.add(u, spend) for s, u in plan.memory["used"].items()}
         out = budgets.exceeded(self.policy.budgets, used) or tree.exceeded()
         late = budgets.cut_off(seconds, prompts.cut_off())

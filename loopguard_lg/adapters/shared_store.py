@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 
 from loopguard_lg import scratchpad
+from loopguard_lg.deadlines import in_time
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import logger
 
@@ -128,8 +129,7 @@ async def arun(work: Work[T], store: BaseStore, seconds: float) -> T:
                 if callable(asked):
                     result = await asyncio.to_thread(asked)
                 else:
-                    async with asyncio.timeout(seconds):
-                        result = await store.abatch(asked)
+                    result = await in_time(store.abatch(asked), seconds)
             except Exception as error:
                 asked = work.throw(error)
             else:

@@ -89,7 +89,7 @@ class Level:
 
     def now(self) -> dict[str, Used]:
         """What its agent has spent by now, by scope."""
-        took = {**self.batch.spent(), "seconds": self.clock() - self.started}
+        took = {**self.batch.spent(), "seconds": max(0.0, self.clock() - self.started)}
         spend = (self.memory["host"].get("open") or {}).get("spend", {})
         return {
             scope: budgets.add(used, spend, self.beside.get(scope, {}), took)

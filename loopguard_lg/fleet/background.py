@@ -16,6 +16,7 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from loopguard_lg.budgets import Exceeded
+from loopguard_lg.deadlines import in_time
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.fleet.ledger import Balance, Hold
 
@@ -98,7 +99,7 @@ class ServerLedger(ABC):
         self._submit(self._close()).result()
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return _background.submit(asyncio.wait_for(work, self.timeout))
+        return _background.submit(in_time(work, self.timeout))
 
     @property
     def _process(self) -> int:

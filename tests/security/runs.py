@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -107,7 +107,7 @@ class Run:
             whole,
             self.steps,
             OtelObserver(tracer_provider=tracers, content=True),
-            _broken,
+            partial(_broken),  # another one in each run: each is logged once
         ]
 
     def kept(self) -> dict[str, str]:

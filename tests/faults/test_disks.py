@@ -1,0 +1,98 @@
+"""Disks that are full or read-only, and clocks that jump."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from loopguard_lg import Budget, LoopGuardMiddleware, Policy, Recorder
+from loopguard_lg.hooks import failures
+from loopguard_lg.testing.doubles import ScriptedModel, call
+from tests.middleware.runs import THREAD, TOOLS, Way, ask, guarded, last, same
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+def test_a_recorder_on_a_full_disk_costs_the_recording(
+    tmp_path: Path, way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run is the same, the fault is counted and said once."""
+    path = tmp_path / "run.jsonl"
+    path.symlink_to(FULL)
+    recorder = Recorder(path)
+    agent = guarded(ScriptedModel(replies=same(20)), observers=[recorder])
+
+    assert way(agent, ask(), THREAD)["loopguard_exit"]["reason"] == "loop"
+    assert failures(recorder) >= 1
+    assert caplog.text.count("No space left on device") == 1
+
+
+def reading(*more: Any) -> ScriptedModel:
+    """A model that reads three files and answers; then always answers."""
+    calls = [call("read", path=path * 2_000) for path in "abc"]
+    return ScriptedModel(replies=[*calls, *more], default="found")
+
+
+LIMIT = Policy(budget=Budget(steps=6, scope="thread"))
+
+
+def test_a_checkpointer_on_a_full_disk_leaves_a_thread_to_go_on(tmp_path: Path) -> None:
+    """The host's error ends the run; with room again, the next one is whole."""
+    db = sqlite3.connect(tmp_path / "state.db", check_same_thread=False)
+    saver = SqliteSaver(db)
+    saver.setup()
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count = {pages + 8}")
+    model = reading()
+    agent = guarded(model, LIMIT, checkpointer=saver)
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        agent.invoke(ask(), THREAD)
+    db.execute("PRAGMA max_page_count = 100000")
+
+    assert last(agent.invoke(ask("again"), THREAD)).text == "found"
+    assert agent.get_state(THREAD).values["loopguard"]["used"]["thread"]["steps"] >= 1
+
+
+def test_a_read_only_checkpointer_ends_runs_with_the_host_s_error(
+    tmp_path: Path,
+) -> None:
+    """Nothing hides that a thread can't be kept; what is kept can be read."""
+    path = tmp_path / "state.db"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        guarded(reading(), LIMIT, checkpointer=saver).invoke(ask(), THREAD)
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
+    saver = SqliteSaver(db)
+    saver.is_setup = True
+    agent = guarded(reading(), LIMIT, checkpointer=saver)
+
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        agent.invoke(ask("again"), THREAD)
+    assert last(agent.get_state(THREAD).values).text == "found"
+
+
+class Jumping:
+    """A clock that goes back an hour at each look."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now -= 3_600.0
+        return self.now
+
+
+def test_a_clock_that_jumps_back_gives_no_budget_back(way: Way) -> None:
+    """No time is less than none; the other limits hold."""
+    policy = Policy(budget=Budget(seconds=60.0, steps=4))
+    model = ScriptedModel(default=lambda sent: call("read", path=str(len(sent))))
+    guard = LoopGuardMiddleware(policy, clock=Jumping())
+    agent = create_agent(model, TOOLS, middleware=[guard])
+    report = way(agent, ask(), THREAD)["loopguard_exit"]
+
+    assert report["budget"] == "steps"
+    assert report["usage"].get("seconds", 0) >= 0
