@@ -57,9 +57,7 @@ def note_failure(part: Any, what: str) -> None:
     except TypeError:  # nothing that can be kept in mind: said each time
         before = 0
     level = logging.DEBUG if before else logging.ERROR
-    logger.log(
-        level, "loopguard: %s; only this first time is logged", what, exc_info=True
-    )
+    logger.log(level, what, exc_info=True)
 
 
 def failures(part: Any) -> int:
