@@ -6,7 +6,6 @@ the top, so that its parts are told of the same replies and results again.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -26,9 +25,9 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.func import task
 
-from loopguard_lg import hooks
+from loopguard_lg import hooks, prompts
 from loopguard_lg.adapters import exits, leave, tree
-from loopguard_lg.adapters.driving import Run, Work
+from loopguard_lg.adapters.driving import CutOffError, Run, Work
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import identified
 from loopguard_lg.adapters.ledger import Ledger
@@ -36,6 +35,7 @@ from loopguard_lg.adapters.messages import mark_of, with_mark
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
 from loopguard_lg.adapters.session import Guard
+from loopguard_lg.adapters.tool_call import failed
 from loopguard_lg.adapters.transcript import step_alone, without_reply
 from loopguard_lg.engine import Verdict, decide
 from loopguard_lg.errors import LoopHaltedError
@@ -91,9 +91,21 @@ class Session:
         ask = self.guard.ask(self.memory, call, (), self.tools)
         refusal = self.guard.before_tool(ask)
         if refusal is not None and mark_of(refusal).get("blocked") == "budget":
-            raise LoopHaltedError(
-                exits.report("budget", refusal.text, self.memory, self.messages)
-            )
+            raise self.halted("budget", refusal.text)
+
+    def halted(
+        self, reason: str, why: str, verdict: Verdict | None = None
+    ) -> LoopHaltedError:
+        """The error that ends the run, with its report."""
+        return LoopHaltedError(
+            exits.report(reason, why, self.memory, self.messages, verdict)
+        )
+
+    def left(self, plan: Plan, scene: Scene) -> Any:
+        """The last message, as the run is over or asks."""
+        assert plan.final is not None
+        self.memory, self.messages = plan.memory, [*scene.messages, plan.final]
+        return plan.final
 
     def seen(
         self,
@@ -118,9 +130,7 @@ class Session:
             return
         reason = "loop" if verdict.exceeded is None else "budget"
         why = verdict.exceeded or (verdict.finding and verdict.finding.detail)
-        raise LoopHaltedError(
-            exits.report(reason, str(why), self.memory, self.messages, verdict)
-        )
+        raise self.halted(reason, str(why), verdict)
 
     def _tell(self, turn: Turn, verdict: Verdict) -> None:
         acts = verdict.action != "continue" and verdict.finding is not None
@@ -234,10 +244,14 @@ def _model(session: Session, asked: Asked) -> Work[Any]:
     guard, scene = session.guard, session.scene(asked.find(_is_history) or ())
     plan = guard.before_model(session.memory, scene)
     if plan.final is not None:
-        session.memory, session.messages = plan.memory, [*scene.messages, plan.final]
-        return plan.final
+        return session.left(plan, scene)
     started = session.clock()
-    out, plan = yield from _replied(session, asked, plan, scene)
+    try:
+        out, plan = yield from _replied(session, asked, plan, scene)
+    except CutOffError:
+        return session.left(
+            guard.cut_off(plan, scene, session.clock() - started), scene
+        )
     found = out if isinstance(out, list) else [out]
     replies = [m for m in found if isinstance(m, BaseMessage)]
     seconds = session.clock() - started
@@ -257,7 +271,7 @@ def _replied(
     try:
         ask = _asker(_bound(plan.stronger, session.tools), is_async(asked.function))
         return (yield Run(asked.on(ask, list(view)), left)), plan
-    except GraphBubbleUp:
+    except (GraphBubbleUp, CutOffError):
         raise
     except Exception as error:
         hooks.logger.warning("loopguard: the stronger model failed: %s", error)
@@ -313,7 +327,10 @@ def _tool(session: Session, asked: Asked) -> Work[Any]:
     mark = session.marks.setdefault(call["id"] or "", {})
     if (prepared := guard.acts.prepared(ask)) is not call:
         asked = asked.with_call(prepared)
-    out = yield from _executed(session, asked, mark)
+    try:
+        out = yield from _executed(session, asked, mark)
+    except CutOffError as error:
+        out = failed(call, error)
     if isinstance(out, ToolMessage):
         out = with_mark(guard.acts.advised(ask, out), mark)
     return out
@@ -333,8 +350,11 @@ def _step(session: Session, asked: Asked) -> Work[Any]:
     mark: dict[str, Any] = {}
     try:
         out = yield from _executed(session, asked, mark)
-    except (GraphBubbleUp, asyncio.CancelledError):
+    except GraphBubbleUp:
         raise
+    except CutOffError as error:
+        session.seen(call, prompts.cut_off(), mark, failed=True)
+        raise session.halted("budget", prompts.cut_off()) from error
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         session.seen(call, what, mark, failed=True)

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from loopguard_lg import budgets, memory as memories, prompts
+from loopguard_lg import budgets, memory as memories
 from loopguard_lg.adapters import leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run
@@ -26,6 +26,7 @@ from loopguard_lg.adapters.graph_state import (
     written,
 )
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
+from loopguard_lg.adapters.tool_call import failed
 from loopguard_lg.steps import Step
 
 Call = Mapping[str, Any]
@@ -232,16 +233,7 @@ class ToolsNode(Node):
         passes = (policy.tool_errors == "raise" or policy.observe_only) and not cut
         if passes or not left or isinstance(error, GraphBubbleUp):
             raise error
-        what = prompts.cut_off() if cut else f"{type(error).__name__}: {error}"
-        return [
-            ToolMessage(
-                prompts.failed(call["name"], what),
-                name=call["name"],
-                tool_call_id=call["id"] or "",
-                status="error",
-            )
-            for call in left
-        ]
+        return [failed(call, error) for call in left]
 
 
 def _marked(

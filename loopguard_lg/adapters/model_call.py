@@ -128,15 +128,26 @@ class ModelCall:
         """
         put = yield from restored(self.plan, self.guard.policy, get_config())
         turn, started = replace(self, restored=put) if put else self, clock()
-        response: ModelResponse[Any] | None
         try:
-            response = yield from turn._samples.work(left, clock)
+            turn, response = yield from turn._answered(left, clock, started)
         except CutOffError:
             return turn.cut(clock() - started), None, 0.0
-        except Exception as error:
-            turn = turn.without_stronger(error)
-            response = yield Run(turn.request)
         return turn, response, clock() - started
+
+    def _answered(
+        self, left: float | None, clock: Callable[[], float], started: float
+    ) -> Work[tuple[ModelCall, ModelResponse[Any]]]:
+        """The turn as it was made, by the own model where another failed, and the
+        reply.
+        """
+        try:
+            return self, (yield from self._samples.work(left, clock))
+        except CutOffError:
+            raise
+        except Exception as error:
+            turn = self.without_stronger(error)
+            rest = None if left is None else max(0.0, left - (clock() - started))
+            return turn, (yield Run(turn.request, rest))
 
     @property
     def _samples(self) -> Samples:

@@ -125,14 +125,7 @@ class ToolCall:
         passes = (policy.tool_errors == "raise" or policy.observe_only) and not cut
         if passes or isinstance(error, GraphBubbleUp):
             raise error
-        call = self.request.tool_call
-        what = prompts.cut_off() if cut else f"{type(error).__name__}: {error}"
-        return ToolMessage(
-            prompts.failed(call["name"], what),
-            name=call["name"],
-            tool_call_id=call["id"] or "",
-            status="error",
-        )
+        return failed(self.request.tool_call, error)
 
     def _finished(self, ask: Ask, result: Result, mark: Mapping[str, Any]) -> Result:
         """The result with advice, and with what was measured of it in its metadata.
@@ -158,6 +151,18 @@ class ToolCall:
         self, ask: Ask, message: ToolMessage, mark: Mapping[str, Any]
     ) -> ToolMessage:
         return with_mark(self.guard.acts.advised(ask, message), mark)
+
+
+def failed(call: Mapping[str, Any], error: Exception) -> ToolMessage:
+    """The result of a call that raised, or was cut off."""
+    cut = isinstance(error, CutOffError)
+    what = prompts.cut_off() if cut else f"{type(error).__name__}: {error}"
+    return ToolMessage(
+        prompts.failed(call["name"], what),
+        name=call["name"],
+        tool_call_id=call["id"] or "",
+        status="error",
+    )
 
 
 def resumable(config: RunnableConfig) -> bool:

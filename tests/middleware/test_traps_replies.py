@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import pytest
@@ -306,6 +307,27 @@ def test_a_stronger_model_that_fails_is_replaced_by_the_agents_own(way: Way) -> 
     assert last(state).text == "found"
     assert len(strong.requests) == 1
     assert "left out" in notes(weak)[4]
+
+
+class Hanging(ScriptedModel):
+    """Does not answer its fifth request on an event loop."""
+
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> Any:
+        if len(self.requests) == 4:
+            await asyncio.Event().wait()
+        return await super()._agenerate(*args, **kwargs)
+
+
+async def test_the_own_model_in_place_of_a_stronger_one_is_cut_in_time() -> None:
+    """The seconds that are left are its own, too."""
+    strong = ScriptedModel(replies=[ConnectionError("down")])
+    policy = laddered(strong).replace(budget=Budget(seconds=1))
+    agent = guarded(Hanging(replies=same(4)), policy)
+
+    state = await asyncio.wait_for(agent.ainvoke(ask()), 20)
+
+    assert state["loopguard_exit"]["budget"] == "seconds"
+    assert len(strong.requests) == 1
 
 
 def test_an_error_of_the_agents_own_model_is_raised(way: Way) -> None:
