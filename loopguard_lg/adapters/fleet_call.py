@@ -18,7 +18,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from loopguard_lg.adapters import pricing
 from loopguard_lg.adapters.driving import CutOffError, Do, Run, Work
-from loopguard_lg.budgets import Exceeded, Used, model_spend, spent_of
+from loopguard_lg.budgets import Exceeded, Used, add, model_spend, spent_of
 from loopguard_lg.fleet import Claim, Fleet, Hold
 from loopguard_lg.fleet.limits import claims
 from loopguard_lg.hooks import logger
@@ -68,12 +68,11 @@ class Call:
         """What it took."""
         total: Used = {"seconds": max(0.0, seconds)}
         for reply in self.replied(out):
-            if not isinstance(reply, AIMessage):
-                continue
-            known = pricing.measured(
-                self.policy, reply, self.sent, self.model, estimates=True
-            )
-            total |= model_spend(Turn(**known))
+            if isinstance(reply, AIMessage):
+                known = pricing.measured(
+                    self.policy, reply, self.sent, self.model, estimates=True
+                )
+                total = add(total, model_spend(Turn(**known)))
         return total
 
     def claims(self, fleet: Fleet, now: float) -> tuple[Claim, ...]:

@@ -135,6 +135,11 @@ class Workspace:
             told: What it has seen and decided since the last look, oldest first.
             agent: Who acts in which run.
         """
+        return self._tried(lambda: self._planned(policy, plan, told, agent)) or plan
+
+    def _planned(
+        self, policy: Policy, plan: Plan, told: Sequence[GuardEvent], agent: str
+    ) -> Plan:
         state = dict(plan.memory["host"].get("workspace") or {})
         before, back = dict(state), False
         for event in told:

@@ -147,8 +147,7 @@ class Crew:
             raise
         finally:
             del self._tasks[agent]
-            if self.locks:
-                await asyncio.to_thread(self.locks.clear, agent)
+            await self._freed(agent)
         if task.cancelled():
             return None, "loop", self._stopped.pop(agent, "cancelled")
         error = task.exception()
@@ -157,6 +156,14 @@ class Crew:
             return None, "failed" if attempt.stepped else "spawn_failed", said
         result = task.result()
         return result, *self.ending(result)
+
+    async def _freed(self, agent: str) -> None:
+        """Clear its locks; those of a store that is down end with their leases."""
+        try:
+            if self.locks:
+                await asyncio.to_thread(self.locks.clear, agent)
+        except Exception as error:  # its result is worth more than its locks
+            logger.warning("loopguard: locks of %s are not cleared: %s", agent, error)
 
     def stop(self, agent: str, reason: str) -> None:
         """Stop an agent and, before it, the agents that work for it.

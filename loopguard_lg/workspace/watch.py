@@ -38,6 +38,12 @@ _ENDED = 32
 _MOST_KEPT = 200
 """Most changes that are kept for an agent that does not look."""
 
+_MOST_GOING = 1_000
+"""Most calls under way: one that was cancelled as it began is never ended."""
+
+_MOST_OWNERS = 200
+"""Most agents for which changes are kept: one that is done looks no more."""
+
 
 class Change(NamedTuple):
     """A file that was changed.
@@ -119,7 +125,7 @@ class Watch:
         with self._lock:
             self._look()
             call = Call(agent, self.clock(), tidy_path(path))
-            self._calls.append(call)
+            self._calls = [*self._calls[-_MOST_GOING:], call]
         return call
 
     def end(self, call: Call) -> list[Change]:
@@ -174,8 +180,9 @@ class Watch:
             change = Change(shown, at, state[1] if state else None)
             owner = whose(change, holders, self._calls)
             if owner is not None:
-                kept = [*self._found.get(owner, ()), change]
+                kept = [*self._found.pop(owner, ()), change]
                 self._found[owner] = kept[-_MOST_KEPT:]
+        self._found = dict([*self._found.items()][-_MOST_OWNERS:])
 
     def _files(self, folder: str) -> Iterator[tuple[str, _State]]:
         """Path and state of every file in a folder; no link is followed."""

@@ -101,6 +101,24 @@ async def test_an_agent_that_works_is_done(crew: Crew) -> None:
     assert (outcome.act, outcome.result, outcome.starts) == ("done", "one 1", 1)
 
 
+async def test_locks_that_cant_be_cleared_cost_no_result(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They end with their leases."""
+
+    class Down:
+        def update(self, change: Any, /) -> Any:
+            raise ConnectionError("down")
+
+    async def start(attempt: Attempt) -> str:
+        return "found"
+
+    outcome = await Crew(locks=Locks(store=Down())).run("one", start)
+
+    assert (outcome.act, outcome.result) == ("done", "found")
+    assert "locks of one are not cleared: down" in caplog.text
+
+
 async def test_an_agent_that_cant_be_started_is_parked(crew: Crew) -> None:
     """Nobody starts it again until somebody says so."""
 

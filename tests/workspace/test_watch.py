@@ -92,6 +92,18 @@ def test_the_holder_of_the_lock_made_the_edit(root: Path, watch: Watch) -> None:
     assert (len(first), len(second)) == (1, 0)
 
 
+def test_changes_of_agents_that_look_no_more_are_let_go(
+    root: Path, watch: Watch
+) -> None:
+    """A folder is watched for as long as its agents' process lives."""
+    calls = []
+    for n in range(220):
+        calls.append(watch.begin(f"agent {n}", f"{n}"))
+        (root / str(n)).write_text("1")
+
+    assert [len(watch.end(calls[n])) for n in (0, 210)] == [0, 1]
+
+
 def test_folders_of_tools_are_not_watched(root: Path, watch: Watch) -> None:
     """Nor are links followed."""
     (root / "node_modules").mkdir()
