@@ -75,6 +75,19 @@ def test_nothing_heavy_is_imported_early(code: str) -> None:
     assert not loaded_by(code) & {*HOSTS, "pydantic", "tenacity", "numpy", "duckdb"}
 
 
+def test_a_guard_without_a_workspace_imports_none() -> None:
+    """What saves, watches and locks files is for those who use it."""
+    code = (
+        "import sys; from loopguard_lg import LoopGuardMiddleware; print();"
+        "print(*[m for m in sys.modules if m.startswith('loopguard_lg.workspace')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == []
+
+
 def test_a_replay_needs_no_host() -> None:
     """`loopguard check` runs the engine alone (pydantic is typer's)."""
     code = f"""

@@ -62,18 +62,13 @@ def report(
         agent: Whose run ends.
     """
     pad = memory["pad"]
-    finding = verdict.finding if verdict else None
-    exceeded = verdict.exceeded if verdict else None
     partial = _partial(messages)
     return {
         "version": 1,
         "agent": agent,
         "reason": reason,
         "detail": masked(plain(detail)),
-        "kind": finding.kind if finding and reason == "loop" else None,
-        "steps": list(finding.steps) if finding and reason == "loop" else [],
-        "budget": exceeded.name if exceeded else None,
-        "outer": (exceeded.owner or None) if exceeded else None,
+        **_why(reason, verdict),
         "rung": memory["ladder"].get("rung", 0),
         "usage": {
             name: amount
@@ -91,6 +86,18 @@ def report(
         **standing(memory, messages),
         "children": _children(messages),
         "inside": False,
+    }
+
+
+def _why(reason: str, verdict: Verdict | None) -> dict[str, Any]:
+    """What was found, and which budget is out, as far as that ends the run."""
+    finding = verdict.finding if verdict and reason == "loop" else None
+    exceeded = verdict.exceeded if verdict else None
+    return {
+        "kind": finding.kind if finding else None,
+        "steps": list(finding.steps) if finding else [],
+        "budget": exceeded.name if exceeded else None,
+        "outer": (exceeded.owner or None) if exceeded else None,
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
-from typing import Annotated, Any, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -35,14 +35,16 @@ from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.restore import checkpoint_of
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
-from loopguard_lg.adapters.tool_call import ToolCall, read, resumable
-from loopguard_lg.adapters.workspace import Workspace, agent_id
+from loopguard_lg.adapters.tool_call import ToolCall, agent_id, read, resumable
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import GuardEvent, Observer, checked
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import fold, load
 from loopguard_lg.policy import Policy
+
+if TYPE_CHECKING:  # git and locks are for those who use them
+    from loopguard_lg.adapters.workspace import Workspace
 
 CHANNEL = "loopguard"
 """The state key of the guard's memory; a guard with a name of its own adds that."""

@@ -165,6 +165,13 @@ def failed(call: Mapping[str, Any], error: Exception) -> ToolMessage:
     )
 
 
+def agent_id(name: str) -> str:
+    """Names one agent in one run: two threads of one agent are two."""
+    settings = get_config().get("configurable", {})
+    inside = str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
+    return "/".join(filter(None, (name, str(settings.get("thread_id") or ""), inside)))
+
+
 def resumable(config: RunnableConfig) -> bool:
     """Whether the run has a checkpointer, without which no answer can come back.
 

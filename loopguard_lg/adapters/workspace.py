@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.messages import ToolMessage
-from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
@@ -221,15 +220,23 @@ class Workspace:
         path, changes = targets.names_file(step, policy.tools)
         path = self._inside(path)
         if path and self.locks and not policy.observe_only:
-            grant = yield from self._locked(self.locks, path, agent)
-            if grant is not None and (not grant.held or grant.again):
+            text = yield from self._locked(self.locks, path, agent)
+            if text:
                 work.close()
-                by = "" if grant.held else grant.by
-                text = prompts.locked(path, by.partition("/")[0])
                 return refused(request.tool_call, text, "locked")
-        watch = self.watch
-        if not watch or not changes:
+        if not self.watch or not changes:
             return (yield from work)
+        return (yield from self._watched(self.watch, agent, path, work, began))
+
+    def _watched(
+        self,
+        watch: Watch,
+        agent: str,
+        path: str,
+        work: Work[Result],
+        began: float | None,
+    ) -> Work[Result]:
+        """The call, with the files that changed meanwhile in its result."""
         call = yield Run((lambda: watch.begin(agent, path),), what=self._tried)
         try:
             result = yield from work
@@ -250,7 +257,14 @@ class Workspace:
         ignored = self.snapshots.ignored(change.path for change in found)
         return [change for change in found if change.path not in ignored]
 
-    def _locked(self, locks: Locks, path: str, agent: str) -> Work[Grant | None]:
+    def _locked(self, locks: Locks, path: str, agent: str) -> Work[str]:
+        """Why a file may not be edited now; nothing where locks are out of order."""
+        grant = yield from self._granted(locks, path, agent)
+        if grant is None or (grant.held and not grant.again):
+            return ""
+        return prompts.locked(path, "" if grant.held else grant.by.partition("/")[0])
+
+    def _granted(self, locks: Locks, path: str, agent: str) -> Work[Grant | None]:
         """The lock on a file, if it can be had in time; `None`: locks are out of order.
 
         Whoever is refused leaves the line.
@@ -293,13 +307,6 @@ class Workspace:
                 self._said = {*[*self._said][:99], said}
                 logger.warning("loopguard: workspace %s: %s", self.root, error)
             return None
-
-
-def agent_id(name: str) -> str:
-    """Names one agent in one run: two threads of one agent are two."""
-    settings = get_config().get("configurable", {})
-    inside = str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
-    return "/".join(filter(None, (name, str(settings.get("thread_id") or ""), inside)))
 
 
 def _goes_back(policy: Policy, event: GuardEvent) -> bool:
