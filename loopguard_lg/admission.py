@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopguard_lg import budgets, memory as memories
+from loopguard_lg import budgets, memory as memories, prompts
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.digests import call_digest
 from loopguard_lg.policy import Policy
@@ -28,6 +28,17 @@ class Refusal:
     held: str | None = None
     file: str = ""
     exceeded: Exceeded | None = None
+
+    @property
+    def why(self) -> str:
+        """The reason in a word: `budget`, or the kind of the loop."""
+        return "budget" if self.exceeded is not None else self.held or "loop"
+
+    def text(self, tool: str) -> str:
+        """What the model is told in place of the result."""
+        if self.exceeded is not None:
+            return prompts.refused(tool, str(self.exceeded))
+        return prompts.blocked(tool, self.why, self.file)
 
 
 def admit(

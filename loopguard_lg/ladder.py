@@ -240,18 +240,9 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     """
     if "at" in state and not _is_fresh(ladder, state, finding):
         return None
-    rung, last = state.get("rung", 0), len(ladder.rungs)
-    count = state.get("count", 0) + 1
-    up = last if count > ladder.most else min(rung + 1, last)
-    told = [*state.get("told", ())]
-    while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
-        up += 1
-    had = state.get("branches", ())
-    while up in had and isinstance(ladder.at(up + 1), Escalate):
-        up += 1
+    rung, count = state.get("rung", 0), state.get("count", 0) + 1
+    up = _next(ladder, state, finding, count)
     on = ladder.at(up)
-    if isinstance(on, Reflect):
-        told.append(finding.key)
     return {
         "rung": up,
         "key": finding.key,
@@ -259,16 +250,34 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "detail": finding.detail[:200],
         "at": i,
         "onset": min(finding.onset, state.get("onset", i)) if rung else finding.onset,
-        "told": told[-_TOLD:],
+        **_passed_over(on, up, state, finding),
         "holds": [] if isinstance(on, Escalate) else _held(state, finding, "holds"),
         **_blocked_files(ladder, on, state, finding),
         "left": on.turns if isinstance(on, Escalate) else 0,
-        "branches": sorted({*had, *[up] * isinstance(on, Escalate)}),
         "by": up,
         "since": 0,
         "tool": finding.tool[:80],
         "count": count,
     }
+
+
+def _next(ladder: Ladder, state: State, finding: Finding, count: int) -> int:
+    """The rung that the trigger number `count` of a run leads to."""
+    last = len(ladder.rungs)
+    up = last if count > ladder.most else min(state.get("rung", 0) + 1, last)
+    told, had = state.get("told", ()), state.get("branches", ())
+    while isinstance(ladder.at(up), Reflect) and told.count(finding.key) >= up:
+        up += 1
+    while up in had and isinstance(ladder.at(up + 1), Escalate):
+        up += 1
+    return up
+
+
+def _passed_over(on: Rung | None, up: int, state: State, finding: Finding) -> State:
+    """The loops that were reflected on, and the escalations that the run has had."""
+    told = [*state.get("told", ()), *[finding.key] * isinstance(on, Reflect)]
+    had = {*state.get("branches", ()), *[up] * isinstance(on, Escalate)}
+    return {"told": told[-_TOLD:], "branches": sorted(had)}
 
 
 def switched(ladder: Ladder, state: State, i: int) -> State:

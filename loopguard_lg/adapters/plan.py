@@ -49,6 +49,20 @@ class Plan:
         return replace(self, stronger=None, memory={**self.memory, "ladder": ladder})
 
 
+def leaving(memory: Memory, scene: Scene, verdict: Verdict) -> tuple[str, str] | None:
+    """The reason and the detail of an exit that is due; `None` if the run goes on."""
+    asked = memory["host"].get("exit")
+    if asked:
+        return "gave_up", asked
+    if verdict.exceeded is not None:
+        return "budget", str(verdict.exceeded)
+    if verdict.action == "exit" and verdict.finding is not None:
+        return "loop", verdict.finding.detail
+    if past.out_of_steps(scene, memory["host"]):
+        return "recursion_limit", "the graph's recursion limit is reached"
+    return None
+
+
 def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:
     """The messages that the model is to be given.
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
@@ -31,7 +31,7 @@ from loopguard_lg.adapters.messages import (
     turn_of,
 )
 from loopguard_lg.adapters.past import Scene
-from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.adapters.plan import Plan, leaving
 from loopguard_lg.admission import admit
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.engine import Verdict
@@ -39,6 +39,9 @@ from loopguard_lg.ladder import AskUser, Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Compaction, Event, Human, Turn
+
+Seen: TypeAlias = tuple[Verdict | None, tuple[str, ...]]
+"""The newest verdict, if any, and the warnings that are still to be given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +105,7 @@ class Guard:
         if self.policy.observe_only:
             return Plan(before=before, memory=memory, verdict=verdict)
         verdict = engine.held_to(verdict, tree.exceeded())
-        leave = self._leaving(memory, scene, verdict)
+        leave = leaving(memory, scene, verdict)
         if leave is not None:
             return self._exit(before, memory, scene, verdict, *leave)
         return self._go_on(before, memory, scene, verdict)
@@ -167,26 +170,21 @@ class Guard:
         made = self.acts.made(ask, ahead)
         if past.is_early(call, reply, memory) and offers_leave(ask.tools):
             return refused(call, prompts.nothing_tried(), "early")
-        opened = memory["host"].get("open") or {}
         refusal = admit(
             self.policy,
             memory,
             name,
             {**defaults(ask.tools.get(name)), **call["args"]},
             ahead=[other["name"] for other in made],
-            spend=opened.get("spend"),
+            spend=_spend(memory),
             outer=tree.refuses_call(),
         )
         if refusal is None:
             return self.acts.answered(ask, ahead)
-        if refusal.exceeded is not None:
-            text, why = prompts.refused(name, str(refusal.exceeded)), "budget"
-        else:
-            why = refusal.held or "loop"
-            text = prompts.blocked(name, why, refusal.file)
+        text = refusal.text(name)
         thread = past.thread_of(memory["host"])
         self._tell("blocked", thread, None, Verdict(), text)
-        return refused(call, text, why)
+        return refused(call, text, refusal.why)
 
     def ask(
         self,
@@ -211,8 +209,8 @@ class Guard:
         """Active seconds left before a call has to be cut; `None` for no limit."""
         if self.policy.observe_only:
             return None
-        spend = (memory["host"].get("open") or {}).get("spend", {})
-        own = budgets.seconds_left(self.policy.budgets, memory["used"], spend)
+        spend, used = _spend(memory), memory["used"]
+        own = budgets.seconds_left(self.policy.budgets, used, spend)
         return tree.seconds_left(own)
 
     def _check_price(self, scene: Scene, memory: Memory) -> None:
@@ -271,29 +269,15 @@ class Guard:
             hooks.notify(self.observers, told)
 
     def _catch_up(self, memory: Memory, scene: Scene) -> tuple[Verdict, Memory]:
-        due, before = memory["host"].get("due") or {}, memory
-        verdict: Verdict | None = None
-        warned = tuple(due.get("warnings", ()))
+        before = memory
         events, noted = past.caught_up(memory, scene, self.agent, self.policy)
         thread = past.thread_of(noted)
         events, left = aside.told(events, scene.beside)
-        for event in events:
-            seen, memory = self._feed(memory, event, thread)
-            if seen.action != "continue" or not isinstance(event, Compaction):
-                verdict = seen  # a compaction answers no finding
-            warned = () if past.starts_afresh(event) else (*warned, *seen.warnings)
-            word = isinstance(event, Human)
-            if seen.good or word:
-                memory = past.marked_good(memory, seen.i, scene, word=word)
+        seen, memory = self._fed(memory, scene, events, thread)
         noted["priced"] = past.is_priced(memory) or not scene.named_later
         if "began" not in memory["host"] or any(map(past.starts_afresh, events)):
             noted["began"] = self.wall()
-        if noted.get("vain"):  # nobody was asked: the exit is still to be made
-            verdict = engine.standing(self.policy, memory, due=True)
-        elif verdict is None:
-            verdict = engine.standing(self.policy, before, due=bool(due.get("acts")))
-        if warned != verdict.warnings:
-            verdict = replace(verdict, warnings=warned)
+        verdict = self._due(seen, before, memory, vain=bool(noted.get("vain")))
         chosen = noted.pop("chosen", None)
         memory = answers.carried_out(chosen, self.policy, before, memory, scene)
         noted["acts"] = (
@@ -303,23 +287,45 @@ class Guard:
         )
         memory = past.with_host(memory, **noted, **past.pace(scene, memory))
         out, memory = aside.charged(self.policy, memory, scene, left)
-        return engine.held_to(
-            verdict, past.refused_by_fleet(memory["host"]) or out
-        ), memory
+        refused = past.refused_by_fleet(memory["host"])
+        return engine.held_to(verdict, refused or out), memory
 
-    def _leaving(
-        self, memory: Memory, scene: Scene, verdict: Verdict
-    ) -> tuple[str, str] | None:
-        asked = memory["host"].get("exit")
-        if asked:
-            return "gave_up", asked
-        if verdict.exceeded is not None:
-            return "budget", str(verdict.exceeded)
-        if verdict.action == "exit" and verdict.finding is not None:
-            return "loop", verdict.finding.detail
-        if past.out_of_steps(scene, memory["host"]):
-            return "recursion_limit", "the graph's recursion limit is reached"
-        return None
+    def _fed(
+        self, memory: Memory, scene: Scene, events: Sequence[Event], thread: str
+    ) -> tuple[Seen, Memory]:
+        """What is decided on events, and the memory with the points that are good."""
+        verdict: Verdict | None = None
+        warned = tuple((memory["host"].get("due") or {}).get("warnings", ()))
+        for event in events:
+            seen, memory = self._feed(memory, event, thread)
+            if seen.action != "continue" or not isinstance(event, Compaction):
+                verdict = seen  # a compaction answers no finding
+            warned = () if past.starts_afresh(event) else (*warned, *seen.warnings)
+            word = isinstance(event, Human)
+            if seen.good or word:
+                memory = past.marked_good(memory, seen.i, scene, word=word)
+        return (verdict, warned), memory
+
+    def _due(
+        self, seen: Seen, before: Memory, memory: Memory, *, vain: bool
+    ) -> Verdict:
+        """The verdict to act on: the newest one, or one that still stands.
+
+        Args:
+            seen: What was decided since the last look.
+            before: The memory at the last look.
+            memory: The memory now.
+            vain: Nobody was asked: the exit is still to be made.
+        """
+        verdict, warned = seen
+        if vain:
+            verdict = engine.standing(self.policy, memory, due=True)
+        elif verdict is None:
+            acts = bool((before["host"].get("due") or {}).get("acts"))
+            verdict = engine.standing(self.policy, before, due=acts)
+        if warned != verdict.warnings:
+            verdict = replace(verdict, warnings=warned)
+        return verdict
 
     def _exit(
         self,
@@ -400,3 +406,10 @@ class Guard:
         name: hooks.Name = "reflected" if action == "reflect" else "escalated"
         self._tell(name, thread, None, verdict, text)
         return memory, text
+
+
+def _spend(memory: Memory) -> budgets.Used:
+    """What the model call took whose calls are under way."""
+    opened: Mapping[str, Any] = memory["host"].get("open") or {}
+    spend: budgets.Used = opened.get("spend") or {}
+    return spend
