@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from loopguard_lg import engine
 from loopguard_lg.adapters import past, view
 from loopguard_lg.adapters.messages import note
 from loopguard_lg.adapters.past import Scene
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
+from loopguard_lg.policy import Policy
+
+Seen: TypeAlias = tuple[Verdict | None, tuple[str, ...]]
+"""The newest verdict, if any, and the warnings that are still to be given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,27 @@ class Plan:
         state = self.memory["ladder"]
         ladder = {**state, "left": 0, "since": max(1, state.get("since", 0))}
         return replace(self, stronger=None, memory={**self.memory, "ladder": ladder})
+
+
+def due(
+    policy: Policy, seen: Seen, before: Memory, memory: Memory, *, vain: bool
+) -> Verdict:
+    """The verdict to act on: the newest one, or one that still stands.
+
+    Args:
+        policy: The settings.
+        seen: What was decided since the last look.
+        before: The memory at the last look.
+        memory: The memory now.
+        vain: Nobody was asked: the exit is still to be made.
+    """
+    verdict, warned = seen
+    if vain:
+        verdict = engine.standing(policy, memory, due=True)
+    elif verdict is None:
+        acts = bool((before["host"].get("due") or {}).get("acts"))
+        verdict = engine.standing(policy, before, due=acts)
+    return verdict if warned == verdict.warnings else replace(verdict, warnings=warned)
 
 
 def leaving(memory: Memory, scene: Scene, verdict: Verdict) -> tuple[str, str] | None:

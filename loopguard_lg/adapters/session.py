@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
@@ -31,7 +31,7 @@ from loopguard_lg.adapters.messages import (
     turn_of,
 )
 from loopguard_lg.adapters.past import Scene
-from loopguard_lg.adapters.plan import Plan, leaving
+from loopguard_lg.adapters.plan import Plan, Seen, due, leaving
 from loopguard_lg.admission import admit
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.engine import Verdict
@@ -39,9 +39,6 @@ from loopguard_lg.ladder import AskUser, Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Compaction, Event, Human, Turn
-
-Seen: TypeAlias = tuple[Verdict | None, tuple[str, ...]]
-"""The newest verdict, if any, and the warnings that are still to be given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +274,8 @@ class Guard:
         noted["priced"] = past.is_priced(memory) or not scene.named_later
         if "began" not in memory["host"] or any(map(past.starts_afresh, events)):
             noted["began"] = self.wall()
-        verdict = self._due(seen, before, memory, vain=bool(noted.get("vain")))
+        vain = bool(noted.get("vain"))
+        verdict = due(self.policy, seen, before, memory, vain=vain)
         chosen = noted.pop("chosen", None)
         memory = answers.carried_out(chosen, self.policy, before, memory, scene)
         noted["acts"] = (
@@ -305,27 +303,6 @@ class Guard:
             if seen.good or word:
                 memory = past.marked_good(memory, seen.i, scene, word=word)
         return (verdict, warned), memory
-
-    def _due(
-        self, seen: Seen, before: Memory, memory: Memory, *, vain: bool
-    ) -> Verdict:
-        """The verdict to act on: the newest one, or one that still stands.
-
-        Args:
-            seen: What was decided since the last look.
-            before: The memory at the last look.
-            memory: The memory now.
-            vain: Nobody was asked: the exit is still to be made.
-        """
-        verdict, warned = seen
-        if vain:
-            verdict = engine.standing(self.policy, memory, due=True)
-        elif verdict is None:
-            acts = bool((before["host"].get("due") or {}).get("acts"))
-            verdict = engine.standing(self.policy, before, due=acts)
-        if warned != verdict.warnings:
-            verdict = replace(verdict, warnings=warned)
-        return verdict
 
     def _exit(
         self,
