@@ -150,30 +150,34 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
     silent = use.role == "read" and not head.strip()  # grep that finds nothing fails
     failed = _has_failed(step, head) and not silent if ok is None else ok is False
     if failed:
-        text = telling_line(data)
-        return Outcome(
-            failed=True,
-            error=short(data[:_ERROR].lower()),
-            kin=short(mask(text) if ok is None else _NUMBERS.sub(b"<n>", text)),
-            ok=ok,
-            failures=count,
-            empty=not head.strip(),
-            transient=bool(_TRANSIENT.search(text)),
-            invalid=bool(_INVALID.search(head)),
-        )
+        return _failure(ok, count, data, head)
     if ok is None and len(data) >= _LONG and use.role != "handoff" and head.strip():
         return _PLAIN
     refused = _turned_away(use, head, len(data))
     if refused:
         return Outcome(failed=True, error=short(data[:_ERROR].lower()), kin=refused)
-    empty = len(data) < _BRIEF and _says_nothing(head)
     return Outcome(
         kin=short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0,
         ok=ok,
         failures=count,
-        empty=empty,
+        empty=len(data) < _BRIEF and _says_nothing(head),
         formal=_is_formal(use, head, data),
         pending=len(data) < _LONG and _PENDING.search(head) is not None,
+    )
+
+
+def _failure(ok: bool | None, count: int, data: bytes, head: bytes) -> Outcome:
+    """How a call that failed ended; `ok` and `count` are those of a check."""
+    text = telling_line(data)
+    return Outcome(
+        failed=True,
+        error=short(data[:_ERROR].lower()),
+        kin=short(mask(text) if ok is None else _NUMBERS.sub(b"<n>", text)),
+        ok=ok,
+        failures=count,
+        empty=not head.strip(),
+        transient=bool(_TRANSIENT.search(text)),
+        invalid=bool(_INVALID.search(head)),
     )
 
 

@@ -238,14 +238,17 @@ class Workspace:
     ) -> Work[Result]:
         """The call, with the files that changed meanwhile in its result."""
         call = yield Run((lambda: watch.begin(agent, path),), what=self._tried)
+        if call is None:
+            return (yield from work)
+        end = partial(watch.end, call)
         try:
             result = yield from work
-        except BaseException:
-            if call is not None:
-                self._tried(lambda: watch.end(call))
+        except Exception:
+            yield Run((end,), what=self._tried)
             raise
-        if call is None:
-            return result
+        except BaseException:  # cancelled: nobody waits for anything more
+            self._tried(end)
+            raise
         seen = yield Run((lambda: self._seen(watch, call),), what=self._tried)
         return _noted(result, seen or [], began)
 
