@@ -30,7 +30,7 @@ format: setup  ## Put code into shape
 
 types: setup  ## Check types
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 docs: setup  ## Build the documentation into site/
 	$(BIN)/pip install -q mkdocs-material 'mkdocstrings[python]'
