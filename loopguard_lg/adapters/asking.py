@@ -134,23 +134,30 @@ def read(answer: Any, offered: Sequence[str]) -> Answer:
 
 def _plain(answer: Any, offered: Sequence[str]) -> Any:
     """The answer without the shape of a decision."""
-    if not isinstance(answer, Mapping):
-        return answer
-    decisions = answer.get("decisions")
-    if isinstance(decisions, list) and len(decisions) == 1:
-        answer = decisions[0]
-    kind = answer.get("type") if isinstance(answer, Mapping) else None
-    message = answer.get("message") or "" if kind else ""
-    if kind == "respond":
-        return message
-    if kind == "reject":
-        return {"choice": "stop", "text": message} if offered else message or kind
-    if kind == "approve":
-        return {"choice": offered[0], "text": message} if offered else message or kind
+    found = answer
+    if isinstance(answer, Mapping):
+        decisions = answer.get("decisions")
+        if isinstance(decisions, list) and len(decisions) == 1:
+            found = decisions[0]
+    if not isinstance(found, Mapping):
+        return found
+    kind, message = found.get("type"), found.get("message") or ""
     if kind == "edit":
-        args = (answer.get("edited_action") or {}).get("args") or {}
-        return {key: value for key, value in args.items() if key != "question"}
-    return answer
+        return _edited(found)
+    if kind not in ("respond", "reject", "approve"):
+        return found
+    if kind == "respond" or not offered:
+        return message or ("" if kind == "respond" else kind)
+    return {"choice": "stop" if kind == "reject" else offered[0], "text": message}
+
+
+def _edited(decision: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a person made of the question's arguments; all of it where it is odd."""
+    action = decision.get("edited_action")
+    args = action.get("args") if isinstance(action, Mapping) else None
+    if not isinstance(args, Mapping):
+        return decision
+    return {key: value for key, value in args.items() if key != "question"}
 
 
 def _chosen(answer: Any) -> str | None:

@@ -79,9 +79,7 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(thing, RunnableBinding):
         yield "", thing.bound
     elif isinstance(thing, FunctionType | MethodType):
-        used = inspect.getclosurevars(inspect.unwrap(thing))
-        yield from (("", value) for value in used.nonlocals.values())
-        yield from (("", value) for value in used.globals.values())
+        yield from (("", value) for value in _used(thing))
     elif isinstance(thing, Mapping):
         yield from ((str(key), value) for key, value in [*thing.items()])
     elif isinstance(thing, list | tuple):
@@ -89,3 +87,12 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     else:
         inner = ("inner", "func", "afunc")  # of nodes
         yield from (("", getattr(thing, part, None)) for part in inner)
+
+
+def _used(function: Any) -> list[Any]:
+    """What a function closes over, and finds in its module."""
+    try:
+        used = inspect.getclosurevars(inspect.unwrap(function))
+    except (TypeError, ValueError):  # of a name without a value yet, in Python 3.11
+        return []
+    return [*used.nonlocals.values(), *used.globals.values()]

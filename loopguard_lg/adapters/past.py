@@ -20,7 +20,8 @@ What an adapter keeps for itself in `memory["host"]`:
      "vain": another middleware refused the question to a person,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
-     "shared": what `shared_pad` notes,
+     "shared": what `shared_pad` notes, "workspace": what `workspace.targets` does,
+     "acts": what the acts remember,
      "step": superstep of the newest look, "lap": supersteps from the one before,
      "forked": id of the word that a fork went back to,
      "stop": superstep at which the recursion limit is reached}

@@ -6,6 +6,7 @@ Digests stand in for arguments and results; no text of a step is kept.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -257,8 +258,8 @@ def versions_of(found: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str
 
 
 def _most(values: Iterable[str | None]) -> str | None:
-    known = [value for value in values if value is not None]
-    return max(known, key=known.count) if known else None
+    known = Counter(value for value in values if value is not None)
+    return max(known, key=known.__getitem__) if known else None
 
 
 def _tool(finding: Finding, rows: Iterable[StepRow]) -> str | None:

@@ -98,6 +98,19 @@ def test_every_shape_of_a_hint_is_read_by_the_model(answer: Any) -> None:
     assert answers[0].endswith("look elsewhere")
 
 
+@pytest.mark.parametrize("edited", ["left", ["left"], {"args": "left"}, {"args": 1}])
+def test_an_edit_of_another_shape_is_read_as_it_is(edited: Any) -> None:
+    """A form's mistake ends no run."""
+    agent = asking(model=loops_until("left", "went left"))
+    agent.invoke(ask(), THREAD)
+
+    answer = {"type": "edit", "edited_action": edited}
+    state = agent.invoke(Command(resume=answer), THREAD)
+
+    answers = [m.text for m in results(state["messages"]) if m.name == "ask_user"]
+    assert "edited_action" in answers[0]
+
+
 def test_answers_that_do_not_fit_the_schema_are_told_apart() -> None:
     """The schema names the choices, so that a form can be made from it."""
     agent = asking()

@@ -48,6 +48,22 @@ def test_the_general_purpose_subagent_is_named() -> None:
     assert "task: safe" not in opened(agent)
 
 
+def test_a_tool_that_uses_what_is_not_made_yet_is_looked_at() -> None:
+    """Where that is, nobody can say; the rest is said."""
+
+    @tool
+    def ahead(topic: str) -> str:
+        """Ask what is made below."""
+        return str(later.invoke(topic))
+
+    agent = parent([], [ahead, delegate_to(child([]))])
+    found = {c["in"] for c in coverage(agent)["children"]}
+    later = agent
+
+    assert found == {"delegate"}
+    assert later is agent
+
+
 def test_agents_as_tools_are_named() -> None:
     """Whatever a tool closes over is looked at."""
     tools = [delegate_to(child([], bare=True), "ask_bare"), delegate_to(child([]))]
