@@ -38,6 +38,12 @@ class LoopHaltedError(LoopGuardError, RuntimeError):
         return f"stopped by the loop guard: {self.report['detail']}"
 
 
+def install_hint(extra: str) -> str:
+    """How an extra is installed: from an index, or from a clone."""
+    wanted = f"pip install 'loopguard_lg[{extra}]'"
+    return f"the extra `{extra}`: {wanted}, from a clone pip install '.[{extra}]'"
+
+
 class NothingGoodError(LoopGuardError, LookupError):
     """There is no checkpoint that a thread could go back to; says why."""
 

@@ -74,7 +74,7 @@ def recordings(folder: Path) -> None:
     (folder / "my_tools.py").write_text("TOOLS = [print]\n")
     runs = [circles("RUN_ID", model="m"), circles("loop"), works("fine", model="m")]
     lines = "".join(json.dumps(run) + "\n" for run in runs)
-    for name in ("runs", "base", "current"):
+    for name in ("runs", "watched", "base", "current"):
         (folder / f"{name}.jsonl").write_text(lines)
     label = {"id": "loop", "loop": True, "kind": "repeat", "onset_step": 2}
     for name in ("labels", "mine", "yours"):

@@ -88,6 +88,26 @@ def test_few_blocks_need_what_a_test_has_not() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_installs_can_be_had_from_a_clone(page: str) -> None:
+    """The package is on no index yet, and the extras named are those there are."""
+    known = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+
+    assert "loopguard_lg[" not in text(page)
+    for extras in re.findall(r"'\.\[([\w,]+)\]'", text(page)):
+        assert set(extras.split(",")) <= set(known)
+
+
+@pytest.mark.parametrize("command", ["report", "calibrate", "compare"])
+def test_a_page_that_shows_a_command_names_its_extra(command: str) -> None:
+    """Whoever goes from the top of a page to the command has what it needs."""
+    pages = [p for p in PAGES if f"\nloopguard {command} " in text(p)]
+
+    assert pages
+    for page in pages:
+        assert re.search(r"'\.\[[\w,]*analysis", text(page)), page
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_links_to_is_there(page: str) -> None:
     """Files, and headings within them."""
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text(page)):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from loopguard_lg.errors import install_hint
+
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
@@ -16,6 +18,6 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        sys.stderr.write("loopguard: this needs `pip install 'loopguard_lg[cli]'`\n")
+        sys.stderr.write(f"loopguard: this needs {install_hint('cli')}\n")
         sys.exit(2)
     sys.exit(run(sys.argv[1:]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 import typer
 
-from loopguard_lg.errors import LoopGuardError, TraceFormatError
+from loopguard_lg.errors import LoopGuardError, TraceFormatError, install_hint
 from loopguard_lg.quoting import printable as printable
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ def extra(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "loopguard_lg").startswith("loopguard_lg"):
             raise
-        wanted = f"this needs `pip install 'loopguard_lg[{name}]'`"
-        raise InputError(f"{wanted} (there is no {error.name})") from None
+        missing = f"there is no {error.name}"
+        raise InputError(f"{missing}: this needs {install_hint(name)}") from None
 
 
 def counted(items: Iterable[T], what: str) -> Iterator[T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loopguard_lg.cli.common import InputError
+from loopguard_lg.errors import install_hint
 
 
 def demo() -> int:
@@ -17,5 +18,5 @@ def demo() -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "langchain":
             raise
-        raise InputError("this needs `pip install 'loopguard_lg[agents]'`") from None
+        raise InputError(f"this needs {install_hint('agents')}") from None
     return main() or 0

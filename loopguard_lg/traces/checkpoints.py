@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import orjson
 import ormsgpack
 
+from loopguard_lg.errors import install_hint
+
 Rows: TypeAlias = Sequence[Sequence[Any]]
 Query: TypeAlias = Callable[[str, Sequence[Any]], Rows]
 
@@ -62,7 +64,7 @@ def postgres(address: str) -> Iterator[dict[str, Any] | str]:
     try:
         import psycopg
     except ModuleNotFoundError:
-        raise RuntimeError("this needs `pip install 'loopguard_lg[fleet]'`") from None
+        raise RuntimeError(f"this needs {install_hint('fleet')}") from None
     try:
         with psycopg.connect(address) as connection:
             connection.read_only = True

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from loopguard_lg.errors import WorkspaceError
+from loopguard_lg.errors import WorkspaceError, install_hint
 
 Table: TypeAlias = dict[str, Any]
 
@@ -178,7 +178,7 @@ def deadlock(table: Table) -> list[tuple[str, str]]:
         import networkx
     except ImportError:
         raise WorkspaceError(
-            "locks need networkx: install loopguard_lg[workspace]"
+            f"locks need networkx: install {install_hint('workspace')}"
         ) from None
     waits = networkx.DiGraph()
     for waiter, holder, path in edges(table):

@@ -130,4 +130,5 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
 
     assert (status, out) == (2, "")
     assert "pip install 'loopguard_lg[analysis]'" in err
+    assert "from a clone pip install '.[analysis]'" in err
     assert err.count("\n") == 1

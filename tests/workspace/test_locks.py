@@ -96,7 +96,7 @@ def test_locks_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     locks = Locks()
     assert locks.attempt("a", "one").held
 
-    with pytest.raises(WorkspaceError, match=r"install loopguard_lg\[workspace\]"):
+    with pytest.raises(WorkspaceError, match=r"install the extra `workspace`: pip install"):
         locks.attempt("a", "two")
 
 
