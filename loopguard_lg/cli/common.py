@@ -27,6 +27,10 @@ SHOW_AFTER = 2.0
 """Seconds after which a terminal is shown how far it is."""
 
 
+SHOWN_IDS = 5
+"""Ids that are named where none is the one asked for."""
+
+
 class InputError(LoopGuardError):
     """What the user gave can't be used; the message is all that is printed."""
 
@@ -107,15 +111,25 @@ def find(paths: list[str], name: str | None, option: str) -> Trajectory:
     Raises:
         InputError: There is no such run, or no only one.
     """
-    found = list(islice(_runs(paths, name), 2))
+    others: list[str] = []
+    found = list(islice(_runs(paths, name, others), 2))
     if not found:
-        raise InputError(f"no run has the id {name}" if name else "there is no run")
+        raise InputError(_absent(name, others) if name else "there is no run")
     if name is None and len(found) > 1:
         raise InputError(f"there are several runs: say which with {option} ID")
     return found[0]
 
 
-def _runs(paths: list[str], name: str | None) -> Iterator[Trajectory]:
+def _absent(name: str, others: list[str]) -> str:
+    known = f": there are {', '.join(others[:SHOWN_IDS])}" if others else ""
+    more = ", ..." if len(others) > SHOWN_IDS else ""
+    return f"no run has the id {name}{known}{more}"
+
+
+def _runs(
+    paths: list[str], name: str | None, others: list[str]
+) -> Iterator[Trajectory]:
+    """The runs of that name; the first ids that are others' are put into `others`."""
     from loopguard_lg.traces.readers import parse
 
     for run in map(parse, open_lines(paths)):
@@ -124,6 +138,8 @@ def _runs(paths: list[str], name: str | None) -> Iterator[Trajectory]:
                 raise run
         elif name in (None, run.id):
             yield run
+        elif len(others) <= SHOWN_IDS:
+            others.append(run.id)
 
 
 class Replayed(Generic[T]):

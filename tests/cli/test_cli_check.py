@@ -196,6 +196,23 @@ def test_several_runs_need_a_name(
     assert "--explain ID" in err
 
 
+@pytest.mark.parametrize(
+    ("count", "told"), [(2, "a0, a1"), (5, "a0, a1, a2, a3, a4"), (6, "a3, a4, ...")]
+)
+def test_an_id_that_is_not_there_is_answered_by_those_that_are(
+    loopguard: Shell, fine: dict[str, Any], count: int, told: str
+) -> None:
+    """Five at most."""
+    runs = [{**fine, "id": f"a{n}"} for n in range(count)]
+    path = loopguard.write("r.jsonl", *runs)
+
+    status, _, err = loopguard("check", path, "--explain", "b")
+
+    assert status == 2
+    assert err.startswith("loopguard: no run has the id b: there are a0, ")
+    assert err.endswith(f"{told}\n")
+
+
 def test_the_only_run_has_to_be_readable(
     loopguard: Shell, loop: dict[str, Any]
 ) -> None:

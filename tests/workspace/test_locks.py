@@ -96,7 +96,7 @@ def test_locks_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     locks = Locks()
     assert locks.attempt("a", "one").held
 
-    with pytest.raises(WorkspaceError, match=r"install the extra `workspace`: pip install"):
+    with pytest.raises(WorkspaceError, match="install the extra `workspace`: pip"):
         locks.attempt("a", "two")
 
 
