@@ -93,7 +93,7 @@ def write_test(
 ) -> tuple[Path, Path]:
     """Write a test of `outcome`, with the recording beside it; gives both paths.
 
-    Secrets in the recording are masked.
+    Secrets in the recording are masked. The folder is made where there is none.
 
     Args:
         run: The recorded run.
@@ -112,6 +112,7 @@ def write_test(
     if test.exists() or data.exists():
         raise LoopGuardError(f"{test}: there is such a test already")
     kept = redaction.data(run.as_dict())
+    test.parent.mkdir(parents=True, exist_ok=True)
     data.write_bytes(orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
     kind = f"trips as `{outcome.kind}`" if outcome.tripped else "does not trip"
     at = f" at step {outcome.step}" if outcome.tripped else ""

@@ -167,6 +167,18 @@ def test_an_emitted_test_passes(loopguard: Shell, loop: dict[str, Any]) -> None:
     assert (loopguard.folder / "test_loop.json").exists()
 
 
+def test_an_emitted_test_brings_its_folder(
+    loopguard: Shell, loop: dict[str, Any]
+) -> None:
+    """Whoever has no `tests` yet is not refused after all was printed."""
+    path = loopguard.write("r.jsonl", loop)
+    test = loopguard.folder / "tests" / "new" / "test_loop.py"
+
+    assert loopguard("check", path, "--emit-test", str(test))[0] == 1
+    assert test.exists()
+    assert test.with_suffix(".json").exists()
+
+
 @pytest.mark.parametrize("name", ["test_x.txt", "test_taken.py"])
 def test_an_emitted_test_overwrites_nothing(
     loopguard: Shell, loop: dict[str, Any], name: str
