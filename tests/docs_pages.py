@@ -152,6 +152,8 @@ GIVEN: dict[str, Callable[[Path], Names]] = {
 
 def _readme(names: Names) -> None:
     assert Path("runs.jsonl").read_text().count("\n") == 4  # three were there
+    kinds = [detector.kind for detector in Policy().detectors]
+    assert [detector.kind for detector in names["policy"].detectors] == kinds
 
 
 def _acts(names: Names) -> None:
