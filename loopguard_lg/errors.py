@@ -37,6 +37,10 @@ class LoopHaltedError(LoopGuardError, RuntimeError):
     def __str__(self) -> str:
         return f"stopped by the loop guard: {self.report['detail']}"
 
+    def __repr__(self) -> str:
+        # What runs callbacks logs it: a line, not the report.
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 def install_hint(extra: str) -> str:
     """How an extra is installed: from an index, or from a clone."""

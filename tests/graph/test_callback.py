@@ -80,6 +80,7 @@ def test_with_halt_the_run_ends_by_an_error(way: Way) -> None:
 
     assert stopped.value.report["kind"] == "repeat"
     assert watch.runs[-1].halted == stopped.value.report
+    assert repr(stopped.value) == f"LoopHaltedError({str(stopped.value)!r})"
     assert len(executed) < 10
 
 
