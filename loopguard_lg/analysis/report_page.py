@@ -152,7 +152,7 @@ def _tile(item: tuple[str, Estimate]) -> Markup:
     key, found = item
     of = f"{ranged(key, found)} · n {found.n:,}"
     if key == "loop_rate" and found.value is not None:
-        of = f"{found.value * 1000:,.0f} of 1,000 · {of}"
+        of = f"{found.value * 1000:,.0f} per 1,000 · {of}"
     return tag(
         "li",
         tag("h3", NAMES[key]),

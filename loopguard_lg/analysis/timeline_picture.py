@@ -28,7 +28,7 @@ _LEGEND = 8
 Point: TypeAlias = tuple[float, float]
 
 
-SIGNS = "▲ reflect   ◆ escalate   ■ exit   ▁ failed   ● a person   … only words"
+SIGNS = "▲ reflect   ◆ escalate   ■ exit   ▁ failed or held   ● a person   … only words"
 """What the signs in a picture stand for."""
 
 

@@ -18,6 +18,10 @@ _STYLES = (
 _SIGNS = {"reflect": "▲", "escalate": "◆", "exit": "■"}
 _OTHER = {"user": "●", "text": "…", "gap": "⋯", "compaction": "≡", "progress": "+"}
 _RISE = "▁▂▃▄▅▆▇█"
+_LEGEND = (
+    "▲ reflect  ◆ escalate  ■ exit  ! failed or held  ● a person  … only words  "
+    "·· called once"
+)
 _NAME = 10
 
 
@@ -32,6 +36,7 @@ def show(line: Timeline, console: Console) -> None:
         for row in _band(line, start, min(start + wide, len(line.columns))):
             console.print(row, no_wrap=True, crop=True)
     console.print()
+    console.print(Text(_LEGEND, "dim"))
     for letter, (cell, times) in list(line.repeated.items())[: len(_STYLES)]:
         label = printable(clipped(cell.label, max(20, console.width - 12)))
         console.print(Text.assemble(_coloured(line, letter), f" ×{times}  {label}"))

@@ -188,6 +188,7 @@ def test_a_terminal_shows_the_same() -> None:
     text = out.getvalue()
     assert "┌repeat ×" in text
     assert "▲" in text
+    assert "◆ escalate" in text
     assert 'A  ×30  search({"q":"x"})' in text
     assert max(map(len, text.splitlines())) <= 60
     assert "\x1b" not in text
