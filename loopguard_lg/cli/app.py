@@ -75,11 +75,22 @@ def run(args: Sequence[str]) -> int:
         # Whoever read the output has enough; keep the exit from complaining again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (LoopGuardError, OSError) as error:
+    except LoopGuardError as error:
         return _refused(str(error))
+    except OSError as error:
+        return _refused(_told(error))
     except (KeyboardInterrupt, typer.Abort):
         return 130
     return int(status or 0)
+
+
+def _told(error: OSError) -> str:
+    """What is wrong with a file, without the number of the error."""
+    if error.filename is None:
+        return str(error)
+    absent = isinstance(error, FileNotFoundError)
+    problem = "no such file or folder" if absent else error.strerror
+    return f"{error.filename}: {problem}"
 
 
 def _refused(problem: str) -> int:

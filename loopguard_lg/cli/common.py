@@ -31,6 +31,10 @@ SHOWN_IDS = 5
 """Ids that are named where none is the one asked for."""
 
 
+SHOWN_LINES = 3
+"""Lines that are named where nothing at all can be read."""
+
+
 class InputError(LoopGuardError):
     """What the user gave can't be used; the message is all that is printed."""
 
@@ -148,18 +152,24 @@ class Replayed(Generic[T]):
     def __init__(self, results: Iterable[T | TraceFormatError]) -> None:
         self._results = results
         self.unreadable: list[str] = []
+        self.count = 0
 
     def __iter__(self) -> Iterator[T]:
         for result in counted(self._results, "runs checked"):
             if isinstance(result, TraceFormatError):
                 self.unreadable.append(str(result))
             else:
+                self.count += 1
                 yield result
 
     def status(self, missed: bool) -> int:
         """The exit status: 2 for what can't be read, which is named, 1 for a miss."""
-        for problem in self.unreadable:
+        # Where nothing at all can be read, each line says the same.
+        named = self.unreadable if self.count else self.unreadable[:SHOWN_LINES]
+        for problem in named:
             complain(problem)
+        if left := len(self.unreadable) - len(named):
+            complain(f"and {left} more lines: this is no recording")
         return 2 if self.unreadable else int(missed)
 
 

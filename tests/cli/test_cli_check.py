@@ -77,9 +77,35 @@ def test_what_cannot_be_read_comes_last_and_is_status_two(
     assert status == 2
 
 
+def test_what_is_no_recording_is_not_named_line_by_line(loopguard: Shell) -> None:
+    """A few lines show what is wrong; beside a run that is read each one counts."""
+    path = loopguard.write("rec.py", *["import os"] * 21)
+
+    status, _, err = loopguard("check", path)
+
+    assert status == 2
+    assert err.count("\n") == 4
+    assert err.endswith("loopguard: and 18 more lines: this is no recording\n")
+
+
+def test_each_broken_line_beside_a_run_is_named(
+    loopguard: Shell, fine: dict[str, Any]
+) -> None:
+    """The others may be needed, and who wrote them wants to know which."""
+    path = loopguard.write("r.jsonl", fine, *["{"] * 7)
+
+    status, _, err = loopguard("check", path)
+
+    assert (status, err.count("\n")) == (2, 7)
+
+
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
+        (
+            ["score", "-", "--labels", "none.jsonl"],
+            "none.jsonl: no such file or folder",
+        ),
         (["check"], "Missing argument 'PATH'."),
         (["check", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["check", "-", "--jobs", "0"], "Invalid value for '--jobs'"),
