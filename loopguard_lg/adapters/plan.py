@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from loopguard_lg import engine
+from loopguard_lg import budgets, engine
 from loopguard_lg.adapters import past, view
 from loopguard_lg.adapters.messages import note
 from loopguard_lg.adapters.past import Scene
+from loopguard_lg.budgets import Used
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
@@ -73,6 +74,13 @@ def due(
         acts = bool((before["host"].get("due") or {}).get("acts"))
         verdict = engine.standing(policy, before, due=acts)
     return verdict if warned == verdict.warnings else replace(verdict, warnings=warned)
+
+
+def counted(memory: Memory, seconds: float) -> Memory:
+    """The memory with a model call of which no more is known than how long it took."""
+    spend: Used = {"seconds": max(0.0, seconds), "model_calls": 1}
+    used = {s: budgets.add(u, spend) for s, u in memory["used"].items()}
+    return {**memory, "used": used}
 
 
 def leaving(memory: Memory, scene: Scene, verdict: Verdict) -> tuple[str, str] | None:

@@ -31,7 +31,7 @@ from loopguard_lg.adapters.messages import (
     turn_of,
 )
 from loopguard_lg.adapters.past import Scene
-from loopguard_lg.adapters.plan import Plan, Seen, due, leaving
+from loopguard_lg.adapters.plan import Plan, Seen, counted, due, leaving
 from loopguard_lg.admission import admit
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.engine import Verdict
@@ -118,6 +118,15 @@ class Guard:
             result: The reply, and results that came with it.
             seconds: How long the model took.
         """
+        try:
+            return self._replied(plan, scene, result, seconds)
+        except Exception:  # a fault costs what would have been seen, not the reply
+            hooks.logger.exception("loopguard: a reply can't be judged")
+            return counted(plan.memory, seconds)
+
+    def _replied(
+        self, plan: Plan, scene: Scene, result: Sequence[BaseMessage], seconds: float
+    ) -> Memory:
         reply, results = newest_reply(result)
         if reply is None:
             return plan.memory
@@ -137,12 +146,10 @@ class Guard:
 
     def cut_off(self, plan: Plan, scene: Scene, seconds: float) -> Plan:
         """The plan where the model was cut off after `seconds`: the run leaves."""
-        spend: budgets.Used = {"seconds": max(0.0, seconds), "model_calls": 1}
-        used = {s: budgets.add(u, spend) for s, u in plan.memory["used"].items()}
-        out = budgets.exceeded(self.policy.budgets, used) or tree.exceeded()
+        memory = counted(plan.memory, seconds)
+        out = budgets.exceeded(self.policy.budgets, memory["used"]) or tree.exceeded()
         late = budgets.cut_off(seconds, prompts.cut_off())
-        after = replace(plan, memory={**plan.memory, "used": used})
-        return self.refused(after, scene, out or late)
+        return self.refused(replace(plan, memory=memory), scene, out or late)
 
     def refused(self, plan: Plan, scene: Scene, out: Exceeded) -> Plan:
         """The plan where a budget has no room for the model call: the run leaves."""
@@ -159,6 +166,13 @@ class Guard:
         """
         if self.policy.observe_only:
             return None
+        try:
+            return self._answer(ask, place)
+        except Exception:  # the budgets are checked again before the next model call
+            hooks.logger.exception("loopguard: a call can't be judged, so it is made")
+            return None
+
+    def _answer(self, ask: Ask, place: int | None) -> ToolMessage | None:
         call, memory, name = ask.call, ask.memory, ask.call["name"]
         reply, results = newest_reply(ask.messages)
         if reply is not None and exits.KEY in reply.response_metadata:
@@ -173,7 +187,7 @@ class Guard:
             name,
             {**defaults(ask.tools.get(name)), **call["args"]},
             ahead=[other["name"] for other in made],
-            spend=_spend(memory),
+            spend=tree.asked(memory),
             outer=tree.refuses_call(),
         )
         if refusal is None:
@@ -206,7 +220,7 @@ class Guard:
         """Active seconds left before a call has to be cut; `None` for no limit."""
         if self.policy.observe_only:
             return None
-        spend, used = _spend(memory), memory["used"]
+        spend, used = tree.asked(memory), memory["used"]
         own = budgets.seconds_left(self.policy.budgets, used, spend)
         return tree.seconds_left(own)
 
@@ -383,10 +397,3 @@ class Guard:
         name: hooks.Name = "reflected" if action == "reflect" else "escalated"
         self._tell(name, thread, None, verdict, text)
         return memory, text
-
-
-def _spend(memory: Memory) -> budgets.Used:
-    """What the model call took whose calls are under way."""
-    opened: Mapping[str, Any] = memory["host"].get("open") or {}
-    spend: budgets.Used = opened.get("spend") or {}
-    return spend

@@ -201,14 +201,23 @@ class GuardedToolNode(ToolNode):
 
     @contextmanager
     def _looking(self, given: Any, config: RunnableConfig | None) -> Iterator[_Past]:
-        past = self._before(_history(given, self._key), ensure_config(config))
+        past = self._before(given, ensure_config(config))
         reset = _past.set(past)
         try:
             yield past
         finally:
             _past.reset(reset)
 
-    def _before(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> _Past:
+    def _before(self, given: Any, config: RunnableConfig) -> _Past:
+        try:
+            return self._judged(_history(given, self._key), config)
+        except LoopHaltedError:
+            raise
+        except Exception:  # a fault costs what would have been seen, not the calls
+            hooks.logger.exception("loopguard: calls can't be judged")
+            return _Past()
+
+    def _judged(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> _Past:
         policy = self._guard.policy
         run = current_run(messages, policy)
         reply, _ = newest_reply(run)
@@ -230,6 +239,13 @@ class GuardedToolNode(ToolNode):
 
     def _told(self, past: _Past, out: Any) -> Any:
         """What the node returns, with a note where one is due."""
+        try:
+            return self._with_note(past, out)
+        except Exception:  # the calls were made: their results are not lost
+            hooks.logger.exception("loopguard: results can't be judged")
+            return out
+
+    def _with_note(self, past: _Past, out: Any) -> Any:
         found = [m for m in written(out, self._key) if isinstance(m, ToolMessage)]
         reply, earlier = newest_reply(past.messages)
         if reply is None or any(

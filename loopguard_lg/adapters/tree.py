@@ -90,7 +90,7 @@ class Level:
     def now(self) -> dict[str, Used]:
         """What its agent has spent by now, by scope."""
         took = {**self.batch.spent(), "seconds": max(0.0, self.clock() - self.started)}
-        spend = (self.memory["host"].get("open") or {}).get("spend", {})
+        spend = asked(self.memory)
         return {
             scope: budgets.add(used, spend, self.beside.get(scope, {}), took)
             for scope, used in self.memory["used"].items()
@@ -155,6 +155,13 @@ def key_of(agent: str, host: Mapping[str, Any]) -> Key | None:
     """The batch whose calls are under way; `None` where it has no name."""
     reply, thread = (host.get("open") or {}).get("id"), host.get("thread")
     return (agent, str(thread), str(reply)) if reply and thread else None
+
+
+def asked(memory: Memory) -> Used:
+    """What the model call took whose calls are under way."""
+    opened: Mapping[str, Any] = memory["host"].get("open") or {}
+    spend: Used = opened.get("spend") or {}
+    return spend
 
 
 def _batch(key: Key) -> Batch:
