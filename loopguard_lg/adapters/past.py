@@ -22,6 +22,7 @@ What an adapter keeps for itself in `memory["host"]`:
      "switched": a stronger model has replied,
      "shared": what `shared_pad` notes, "workspace": what `workspace.targets` does,
      "acts": what the acts remember,
+     "names", "route", "note", "beside": what the nodes of a guarded graph note,
      "step": superstep of the newest look, "lap": supersteps from the one before,
      "forked": id of the word that a fork went back to,
      "stop": superstep at which the recursion limit is reached}
