@@ -32,7 +32,7 @@ from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import identified
 from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import mark_of, with_mark
-from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.past import Scene, thread_of
 from loopguard_lg.adapters.plan import Plan, shown
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tool_call import failed
@@ -73,6 +73,7 @@ class Session:
             thread=thread,
             resumable=is_resumable(config),
             named_later=True,
+            looked=bool(self.messages),
         )
 
     def _marked(self, message: BaseMessage) -> BaseMessage:
@@ -135,10 +136,12 @@ class Session:
     def _tell(self, turn: Turn, verdict: Verdict) -> None:
         acts = verdict.action != "continue" and verdict.finding is not None
         names: list[hooks.Name] = ["seen", "detected"] if acts else ["seen"]
+        settings = current_config().get("configurable", {})
+        thread = settings.get("thread_id") or thread_of(self.memory["host"])
         for name in names:
             event = GuardEvent(
                 name=name,
-                thread="",
+                thread=str(thread),
                 agent=self.guard.agent,
                 event=turn,
                 verdict=verdict,

@@ -84,6 +84,8 @@ class Scene:
         shared: Other agents reply in the same messages.
         counted: Another middleware counts the messages after the guard, so that no
             more of them may be left out.
+        looked: The guard has looked at this run before; for a host without a channel,
+            whose memory has no `rev`.
     """
 
     messages: Sequence[BaseMessage]
@@ -101,6 +103,7 @@ class Scene:
     checkpoint: str | None = None
     shared: bool = False
     counted: bool = False
+    looked: bool = False
 
 
 def with_host(memory: Memory, **changes: Any) -> Memory:
@@ -232,7 +235,7 @@ def joined(memory: Memory, scene: Scene) -> Sequence[BaseMessage]:
     """The messages of a run that others began, from its human word on; none where the
     guard has looked before, or begins the run itself.
     """
-    if memory["rev"] or scene.shared:
+    if memory["rev"] or scene.looked or scene.shared:
         return ()
     word = newest_word(scene.messages, scene.made, through=True)
     at = next((n for n, m in enumerate(scene.messages) if m is word), 0)

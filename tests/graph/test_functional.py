@@ -35,7 +35,7 @@ from tests.middleware.runs import (
     same,
 )
 
-Agent = Callable[[ScriptedModel, Policy], Callable[[list[Any]], list[BaseMessage]]]
+Agent = Callable[..., Callable[[list[Any]], list[BaseMessage]]]
 
 
 def plain(model: ScriptedModel, policy: Policy, **settings: Any) -> Any:
@@ -58,7 +58,9 @@ def plain(model: ScriptedModel, policy: Policy, **settings: Any) -> Any:
     return agent
 
 
-def by_tasks(model: ScriptedModel, policy: Policy, **settings: Any) -> Any:
+def by_tasks(
+    model: ScriptedModel, policy: Policy, observers: Any = (), **settings: Any
+) -> Any:
     """The same with tasks and an entrypoint."""
 
     @guarded
@@ -72,7 +74,7 @@ def by_tasks(model: ScriptedModel, policy: Policy, **settings: Any) -> Any:
         return BY_NAME[asked["name"]].invoke(asked)
 
     @entrypoint(**settings)
-    @guarded(policy, tools=TOOLS)
+    @guarded(policy, tools=TOOLS, observers=observers)
     def agent(messages: list[Any]) -> list[Any]:
         while (reply := ask(messages).result()).tool_calls:
             begun = [execute(asked) for asked in reply.tool_calls]
@@ -82,7 +84,7 @@ def by_tasks(model: ScriptedModel, policy: Policy, **settings: Any) -> Any:
     return agent if settings else lambda given: agent.invoke(given, THREAD)
 
 
-def awaited(model: ScriptedModel, policy: Policy) -> Any:
+def awaited(model: ScriptedModel, policy: Policy, observers: Any = ()) -> Any:
     """The same on an event loop."""
 
     @guarded
@@ -95,7 +97,7 @@ def awaited(model: ScriptedModel, policy: Policy) -> Any:
         return await BY_NAME[asked["name"]].ainvoke(asked)
 
     @entrypoint()
-    @guarded(policy, tools=TOOLS)
+    @guarded(policy, tools=TOOLS, observers=observers)
     async def agent(messages: list[Any]) -> list[Any]:
         while (reply := await ask(messages)).tool_calls:
             found = await asyncio.gather(*map(execute, reply.tool_calls))
