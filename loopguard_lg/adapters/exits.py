@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
@@ -14,6 +15,7 @@ from loopguard_lg.adapters.messages import EXIT, MARK, is_word, text_of
 from loopguard_lg.adapters.standing import standing
 from loopguard_lg.claims import unproven
 from loopguard_lg.engine import Verdict
+from loopguard_lg.hooks import logger
 from loopguard_lg.memory import Memory
 from loopguard_lg.quoting import plain
 from loopguard_lg.redaction import masked
@@ -154,6 +156,16 @@ def _tagged(message: BaseMessage, history: Mapping[str, Any]) -> BaseMessage:
 def final(report: dict[str, Any]) -> AIMessage:
     """The last message of a run that gave up."""
     return AIMessage(prompts.farewell(report), response_metadata={KEY: report})
+
+
+@lru_cache(maxsize=256)
+def warn_unasked(agent: str) -> None:
+    """Say once for each agent why it ended where its ladder says to ask a person."""
+    logger.warning(
+        "loopguard: %r can't ask a person (AskUser): it has no checkpointer, so no "
+        "answer could come back, and its runs end as with GiveUp()",
+        agent,
+    )
 
 
 def question(

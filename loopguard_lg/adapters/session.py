@@ -134,7 +134,7 @@ class Guard:
         if all(found is not None for _, found in pair(reply, results)):
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
             thread = past.thread_of(plan.memory["host"])
-            verdict, memory = self._feed(plan.memory, turn, thread)
+            verdict, memory = self.feed(plan.memory, turn, thread)
             due, over = past.due(verdict), not reply.tool_calls
             if reply.invalid_tool_calls:  # nobody answers these but the view
                 memory = past.with_host(memory, untidy=True)
@@ -243,9 +243,8 @@ class Guard:
         known = isinstance(began, int | float)
         return round(max(0.0, self.wall() - began), 3) if known else None
 
-    def _feed(
-        self, memory: Memory, event: Event, thread: str
-    ) -> tuple[Verdict, Memory]:
+    def feed(self, memory: Memory, event: Event, thread: str) -> tuple[Verdict, Memory]:
+        """What is decided on an event, and the memory after it; observers are told."""
         verdict, after = engine.decide(self.policy, memory, event)
         for where, error in verdict.faults:
             if where in memory["faults"]:  # said when it failed first
@@ -309,7 +308,7 @@ class Guard:
         verdict: Verdict | None = None
         warned = tuple((memory["host"].get("due") or {}).get("warnings", ()))
         for event in events:
-            seen, memory = self._feed(memory, event, thread)
+            seen, memory = self.feed(memory, event, thread)
             if seen.action != "continue" or not isinstance(event, Compaction):
                 verdict = seen  # a compaction answers no finding
             warned = () if past.starts_afresh(event) else (*warned, *seen.warnings)
@@ -333,10 +332,11 @@ class Guard:
         thread = past.thread_of(memory["host"])
         end = self.policy.ladder.rungs[-1]
         host: dict[str, Any] = {"open": None, "exit": None, "fleet": None}
-        able = scene.resumable and not memory["host"].get("vain")
         over = verdict.exceeded is not None and not verdict.exceeded.is_raisable
-        asks = isinstance(end, AskUser) and able and not over
-        if asks and reason in ("loop", "budget"):
+        asks = isinstance(end, AskUser) and reason in ("loop", "budget") and not over
+        if asks and not scene.resumable:
+            exits.warn_unasked(self.agent)
+        if asks and scene.resumable and not memory["host"].get("vain"):
             number = memory["host"].get("asked", 0) + 1
             offered = asking.choices(self.policy, reason)
             final = exits.question(report, number, offered)

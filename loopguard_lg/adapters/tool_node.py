@@ -42,7 +42,12 @@ from loopguard_lg.adapters.messages import (
 from loopguard_lg.adapters.past import with_host
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tool_call import Result, ToolCall, read
-from loopguard_lg.adapters.transcript import current_run, judged
+from loopguard_lg.adapters.transcript import (
+    current_run,
+    events_of,
+    judged,
+    since_batch,
+)
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import LoopHaltedError
 from loopguard_lg.hooks import GuardEvent, Observer
@@ -58,11 +63,15 @@ class _Past:
     Attributes:
         messages: Those of the run, up to the reply whose calls are to be executed.
         memory: What the guard makes of them, that reply left out.
+        told: What it made of those that observers have been told of.
+        since: The others before the reply: since the batch before it.
         over: The exit report, if the run should have ended before.
     """
 
     messages: Sequence[BaseMessage] = ()
     memory: Memory = field(default_factory=fresh)
+    told: Memory = field(default_factory=fresh)
+    since: Sequence[BaseMessage] = ()
     over: Mapping[str, Any] | None = None
 
 
@@ -224,18 +233,31 @@ class GuardedToolNode(ToolNode):
         if reply is None:
             return _Past()
         before = run[: next(n for n, m in enumerate(run) if m is reply)]
-        _, memory = judged(policy, before, self.tools_by_name)
+        at = since_batch(before)
+        told = self._judged(before[:at])
         over = None if policy.observe_only else _report(before)
         if over is not None and _is_refused(before):
             raise LoopHaltedError(dict(over))
         word = newest_word(run, through=True)
-        memory = with_host(
-            memory,
+        told = with_host(
+            told,
             thread=config.get("configurable", {}).get("thread_id"),
             word=word.id if word is not None else None,
             acts=self._guard.acts.derived(before, self.tools_by_name),
         )
-        return _Past(messages=run, memory=memory, over=over)
+        return _Past(
+            messages=run,
+            memory=self._judged(before[at:], told),
+            told=told,
+            since=before[at:],
+            over=over,
+        )
+
+    def _judged(
+        self, messages: Sequence[BaseMessage], memory: Memory | None = None
+    ) -> Memory:
+        guard = self._guard
+        return judged(guard.policy, messages, self.tools_by_name, memory, guard.agent)
 
     def _told(self, past: _Past, out: Any) -> Any:
         """What the node returns, with a note where one is due."""
@@ -252,14 +274,11 @@ class GuardedToolNode(ToolNode):
             result is None for _, result in pair(reply, [*earlier, *found])
         ):
             return out  # sent out one by one: the next batch sees it
-        turn = [reply, *earlier, *found]
-        verdict, memory = judged(
-            self._guard.policy, turn, self.tools_by_name, past.memory
-        )
+        verdict, memory = self._fed(past, [reply, *earlier, *found])
         after = [*past.messages, *found]
         report = _exit(verdict, memory, after) or past.over
         text = self._text(verdict, memory, report)
-        self._tell(verdict, text)
+        self._tell(past, verdict, text)
         if not text or not found or self._guard.policy.observe_only:
             return out
         return _with(out, found[-1], _noted(found[-1], text, report), self._key)
@@ -274,21 +293,32 @@ class GuardedToolNode(ToolNode):
         tools = [*self.tools_by_name]
         return prompts.reflection(verdict.finding, memory["pad"], tools, tokens)
 
-    def _tell(self, verdict: Verdict, text: str) -> None:
-        names: list[hooks.Name] = ["seen"]
-        if verdict.action != "continue":
-            names += ["detected"] if verdict.finding else []
-            names += [_EVENTS[verdict.action]] if text else []
-        for name in names:
-            event = GuardEvent(
-                name=name,
-                thread="",
-                agent=self._guard.agent,
-                event=None,
-                verdict=verdict,
-                text=text,
-            )
-            hooks.notify(self._guard.observers, event)
+    def _fed(self, past: _Past, turn: Sequence[BaseMessage]) -> tuple[Verdict, Memory]:
+        """What is decided on a batch; observers hear of it, and of what led to it."""
+        guard, verdict, memory = self._guard, Verdict(), past.told
+        known = [*past.since, *turn]
+        for event in events_of(known, self.tools_by_name, guard.policy, guard.agent):
+            verdict, memory = guard.feed(memory, event, _thread(past))
+        return verdict, memory
+
+    def _tell(self, past: _Past, verdict: Verdict, text: str) -> None:
+        if verdict.action == "continue" or not text:
+            return
+        event = GuardEvent(
+            name=_EVENTS[verdict.action],
+            thread=_thread(past),
+            agent=self._guard.agent,
+            event=None,
+            verdict=verdict,
+            text=text,
+        )
+        hooks.notify(self._guard.observers, event)
+
+
+def _thread(past: _Past) -> str:
+    """What events are reported under: the thread, else the run's human word."""
+    host = past.told["host"]
+    return str(host.get("thread") or host.get("word") or "")
 
 
 def _missing(policy: Policy) -> Iterator[str]:

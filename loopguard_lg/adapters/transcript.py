@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 
 from loopguard_lg import budgets
 from loopguard_lg.adapters.messages import newest_word, text_of, tokens_of, turn_of
-from loopguard_lg.engine import Verdict, decide
+from loopguard_lg.engine import decide
 from loopguard_lg.memory import Memory, fresh
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Event, Human, Turn
@@ -25,6 +25,7 @@ def events_of(
     messages: Iterable[Any],
     tools: Mapping[str, BaseTool] | None = None,
     policy: Policy | None = None,
+    agent: str = "",
 ) -> Iterator[Event]:
     """What happened in a conversation; what is no message is passed on as it is.
 
@@ -32,6 +33,7 @@ def events_of(
         messages: Messages, or events already.
         tools: The tools by name, for their defaults and roles.
         policy: With it, what the replies took is told as well.
+        agent: Whose turns they are.
     """
     parts = list(messages)
     for at, part in enumerate(parts):
@@ -39,7 +41,8 @@ def events_of(
             yield part
         elif isinstance(part, AIMessage):
             known = _measured(part, policy) if policy is not None else {}
-            yield turn_of(part, results_after(parts[at + 1 :]), tools or {}, **known)
+            results = results_after(parts[at + 1 :])
+            yield turn_of(part, results, tools or {}, agent=agent, **known)
         elif (word := newest_word([part])) is not None:
             yield Human(text=text_of(word))
 
@@ -63,15 +66,23 @@ def judged(
     messages: Sequence[BaseMessage],
     tools: Mapping[str, BaseTool] | None = None,
     memory: Memory | None = None,
-) -> tuple[Verdict, Memory]:
-    """The newest verdict on a conversation, and the memory after it.
+    agent: str = "",
+) -> Memory:
+    """What the guard remembers of a conversation of an agent's.
 
     `memory` is of what came before it.
     """
-    verdict, memory = Verdict(), fresh() if memory is None else memory
-    for event in events_of(messages, tools, policy):
-        verdict, memory = decide(policy, memory, event)
-    return verdict, memory
+    memory = fresh() if memory is None else memory
+    for event in events_of(messages, tools, policy, agent):
+        _, memory = decide(policy, memory, event)
+    return memory
+
+
+def since_batch(messages: Sequence[BaseMessage]) -> int:
+    """Where what follows the newest batch of calls, and its results, begins."""
+    calling = (n for n, m in enumerate(messages) if getattr(m, "tool_calls", None))
+    at = max(calling, default=-1) + 1
+    return at + sum(1 for _ in results_after(messages[at:]))
 
 
 def current_run(

@@ -142,7 +142,7 @@ def test_a_new_word_starts_afresh(way: Way) -> None:
 
 
 def test_observers_hear_of_each_batch_once(way: Way) -> None:
-    """What is derived anew each time is told once."""
+    """What is derived anew each time, the word before it too, is told once."""
     told: list[str] = []
 
     def note(event: GuardEvent) -> None:
@@ -150,7 +150,7 @@ def test_observers_hear_of_each_batch_once(way: Way) -> None:
 
     run(way, guarded(ScriptedModel(replies=[*same(3), "found"]), observers=note))
 
-    assert told == ["seen", "seen", "seen", "detected", "reflected"]
+    assert told == ["seen", "seen", "seen", "seen", "detected", "reflected"]
 
 
 def test_watching_changes_nothing(way: Way) -> None:
