@@ -234,7 +234,7 @@ class GuardedToolNode(ToolNode):
             return _Past()
         before = run[: next(n for n, m in enumerate(run) if m is reply)]
         at = since_batch(before)
-        told = self._judged(before[:at])
+        told = self._remembered(before[:at])
         over = None if policy.observe_only else _report(before)
         if over is not None and _is_refused(before):
             raise LoopHaltedError(dict(over))
@@ -247,13 +247,13 @@ class GuardedToolNode(ToolNode):
         )
         return _Past(
             messages=run,
-            memory=self._judged(before[at:], told),
+            memory=self._remembered(before[at:], told),
             told=told,
             since=before[at:],
             over=over,
         )
 
-    def _judged(
+    def _remembered(
         self, messages: Sequence[BaseMessage], memory: Memory | None = None
     ) -> Memory:
         guard = self._guard
