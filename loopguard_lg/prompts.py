@@ -303,6 +303,16 @@ def inquiry(question: str, report: Mapping[str, Any]) -> str:
     return "\n".join([question, *told])
 
 
+def unclear(answer: str, offered: Sequence[str]) -> str:
+    """For the person, below the question: why it comes again, and what is right."""
+    right = ", ".join(f"`{choice}`" for choice in offered)
+    more = " (or `yes`, or a number: the new limit)" * ("raise_budget" in offered)
+    return (
+        f"The answer '{scratchpad.quote(answer, 80)}' was not carried out: choose one "
+        f"of {right}{more}."
+    )
+
+
 def handoff(agent: str) -> str:
     """For the model: what a tool that hands over is for."""
     return (

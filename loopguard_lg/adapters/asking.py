@@ -21,12 +21,19 @@ _BY_REASON = {
     "budget": ("raise_budget", "stop"),
 }
 _ALL = frozenset(choice for choices in _BY_REASON.values() for choice in choices)
+_YES = frozenset(
+    {"yes", "y", "yes please", "yeah", "yep", "ok", "okay", "sure", "true"}
+    | {"go on", "yes go on", "go ahead", "yes go ahead", "continue", "proceed"}
+    | {"carry on", "keep going", "approve", "approved", "granted"}
+    | {"raise budget", "raise the budget", "raise it"}
+)
+"""All of a text that says yes to spending more; another one may mean no."""
 
 
 def choices(policy: Policy, reason: str) -> list[str]:
     """What a person can answer beside plain text, by the reason of the question.
 
-    Whatever is answered to a used budget, but `stop`, grants the run another one.
+    A used budget is granted once more only by a choice, an amount or a plain yes.
     """
     rungs = policy.ladder.rungs
     able = any(isinstance(r, Escalate) and r.model is not None for r in rungs)
@@ -113,23 +120,35 @@ class Answer:
         text: All of it as text, as the model reads it.
         choice: What was chosen, where it was more than words.
         to: What a budget is to be raised to; `None`: once more what it was.
+        clear: Whether it can be carried out; where not, the person is asked again.
     """
 
     text: str
     choice: str | None = None
     to: float | None = None
+    clear: bool = True
 
 
 def read(answer: Any, offered: Sequence[str]) -> Answer:
     """A person's answer, whatever shape it came in; nothing of it is lost.
 
+    Words are a hint, but never money: to a used budget only a choice, an amount or a
+    plain yes is clear.
+
     Args:
         answer: Text, `{"choice": ..., "text": ...}`, or decisions of the
             human-in-the-loop shape.
-        offered: The choices that there were.
+        offered: The choices that there were; none where the model asked.
     """
     plain = _plain(answer, offered)
-    return Answer(_text(plain), _chosen(plain), _raised(plain))
+    text, chosen, to = _text(plain), _chosen(plain), _raised(plain)
+    spends = "raise_budget" in offered
+    if spends and chosen is None and _grants(plain, to):
+        chosen = "raise_budget"
+    if chosen in offered:
+        bad = chosen == "raise_budget" and to is None and _names_amount(plain)
+        return Answer(text, chosen, to, clear=not bad)
+    return Answer(text, clear=not offered or (chosen is None and not spends))
 
 
 def _plain(answer: Any, offered: Sequence[str]) -> Any:
@@ -161,21 +180,39 @@ def _edited(decision: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _chosen(answer: Any) -> str | None:
-    """The choice in an answer: `stop`, `{"choice": "stop"}` or `{"type": "stop"}`."""
-    found = answer
+    """The choice in an answer: `stop`, `{"choice": "stop"}` or `{"type": "stop"}`.
+
+    What a form sends as a choice is one, known or not; a text is only if it is known.
+    """
     if isinstance(answer, Mapping):
         found = answer.get("choice", answer.get("type"))
-    word = found.strip().lower() if isinstance(found, str) else ""
+        return None if found in (None, "") else str(found).strip().lower()
+    word = answer.strip().lower() if isinstance(answer, str) else ""
     return word if word in _ALL else None
 
 
+def _grants(answer: Any, to: float | None) -> bool:
+    """Is an answer without a choice a plain yes, or an amount and no more?"""
+    words = answer.get("text") if isinstance(answer, Mapping) else answer
+    if to is not None and (words is answer or not words):
+        return True
+    said = str(words).casefold().replace(",", " ").strip(" \n.!")
+    return " ".join(said.split()) in _YES and not _names_amount(answer)
+
+
+def _names_amount(answer: Any) -> bool:
+    """Does a form give an amount, right or wrong?"""
+    return isinstance(answer, Mapping) and answer.get("to") not in (None, "")
+
+
 def _raised(answer: Any) -> float | None:
-    """The amount in an answer; a form may send it as text."""
+    """The amount in an answer, or the number that it is; a form may send it as text."""
     try:
-        to = float(answer["to"])
+        to = float(answer["to"] if isinstance(answer, Mapping) else answer)
     except (TypeError, KeyError, ValueError, OverflowError):
         return None
-    return to if 0 < to < math.inf else None
+    known = not isinstance(answer, bool) and 0 < to < math.inf
+    return to if known else None
 
 
 def _text(answer: Any) -> str:

@@ -49,10 +49,27 @@ def asked(
     report = reply.response_metadata.get(KEY) if reply is not None else None
     offered = mark_of(reply).get("choices", ()) if report else ()
     question = masked(plain(str(call["args"].get("question", ""))))
-    answer = asking.read(interrupt(asking.request(question, offered, report)), offered)
+    answer = _answer(question, offered, report)
     result = _result(call, answer.text)
     result.response_metadata[MARK] = {"choice": answer.choice, "to": answer.to}
     return result
+
+
+def _answer(
+    question: str, offered: Sequence[str], report: Mapping[str, Any] | None
+) -> asking.Answer:
+    """The first answer that can be carried out: after another one it is asked again.
+
+    Answers are kept with the checkpoint in the order of the questions, so that each
+    time the node runs again it comes to the same place.
+    """
+    again = ""
+    while True:
+        request = asking.request(f"{question}{again}", offered, report)
+        answer = asking.read(interrupt(request), offered)
+        if answer.clear:
+            return answer
+        again = f"\n{prompts.unclear(masked(plain(answer.text)), offered)}"
 
 
 def _result(

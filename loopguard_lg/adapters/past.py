@@ -60,6 +60,7 @@ from loopguard_lg.steps import Compaction, Event, Human, Nested, Tokens, Turn
 _GOOD = 6
 _HIDDEN = 8
 _NOTE_BYTES = 1_000
+_NO_RAISE = "the budget is used, and the answer did not choose to raise it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +286,9 @@ def _heard(
     raised = {limit: to} if to and limit and asked == "budget" else {}
     goes_on = asked != "budget" or choice == "stop" or bool(raised)
     noted: dict[str, Any] = {}
+    if asked == "budget" and choice not in ("raise_budget", "stop"):
+        # Another middleware answered: what is no choice does not spend more.
+        return Human(text=text_of(answer), answer=True), {"exit": _NO_RAISE}
     if asked:
         ends = {"exit": "a person said to stop"}
         noted = ends if choice == "stop" else {"chosen": choice}
