@@ -192,10 +192,20 @@ def file_of(seen: Seen) -> str:
     return f"`{seen.path[-80:]}`"
 
 
-def ending(seen: Seen) -> str:
-    """How the call ended, for a sentence."""
-    if seen.marks & Mark.FAILED and not seen.marks & Mark.RED:
+def ending(history: History, seen: Seen) -> str:
+    """How the call ended, for a sentence; of one that the guard held back, how it did
+    when it was executed last.
+    """
+    marks = _executed(history, seen) if seen.blocked else seen.marks
+    if marks & Mark.FAILED and not marks & Mark.RED:
         return "the same error"
-    if seen.marks & Mark.EMPTY:
+    if marks & Mark.EMPTY:
         return "the same empty result"
     return "the same result"
+
+
+def _executed(history: History, seen: Seen) -> int:
+    """The marks of such a call when it was executed last; 0 if none is remembered."""
+    marks = history.rows.marks
+    made = [marks[k] for k in history.where("near", seen.near, 0)]
+    return next((m for m in reversed(made) if not m & Mark.BLOCKED), 0)

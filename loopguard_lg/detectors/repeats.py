@@ -66,7 +66,7 @@ class Repeat:
             turns,
             _patience(seen, self.times),
             f"{name_of(seen)} was called {{n}} times with the same arguments and "
-            f"{ending(seen)}",
+            f"{ending(history, seen)}",
             key=seen.call,
             seen=seen,
             holds=(seen.call,),
@@ -167,7 +167,7 @@ class NearRepeat:
                 found.append(k)
         detail = f"{name_of(seen)} was called {{n}} times with nearly the same "
         return self._found(
-            history, seen, found, f"{detail}arguments and {ending(seen)}"
+            history, seen, found, f"{detail}arguments and {ending(history, seen)}"
         )
 
     def _drift(self, history: History, seen: Seen) -> Finding | None:

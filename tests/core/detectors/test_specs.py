@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from loopguard_lg.digests import call_digest
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 from loopguard_lg.history import History
-from loopguard_lg.steps import Step
+from loopguard_lg.steps import Step, Turn
 from loopguard_lg.tools import ToolPolicy
 
 from .loops import LOOPS
@@ -152,14 +153,36 @@ def test_one_loop_keeps_its_key(name: str) -> None:
 
 def test_a_blocked_repeat_is_evidence() -> None:
     """A call that the guard answered itself was asked for again all the same."""
-    blocked = Step(
-        tool="search", args={"query": "x"}, result="not executed", blocked=True
-    )
-    history = History()
-    for event in [EMPTY, EMPTY, turn(blocked)]:
-        history = history.push(event)
+    assert Repeat().observe(_with_held(EMPTY)) is not None
 
-    assert Repeat().observe(history) is not None
+
+@pytest.mark.parametrize("result", ["no results", "Grüße", "7 of 9 parts"])
+def test_a_held_call_is_no_error_of_the_tools(result: str) -> None:
+    """The finding names how the tool itself ended, not the guard's refusal."""
+    finding = Repeat().observe(_with_held(does("search", result, query="x")))
+
+    assert finding is not None
+    assert re.search(r"the same (empty )?result$", finding.detail)
+
+
+def test_a_held_call_whose_tool_failed_ended_in_the_same_error() -> None:
+    """What the guard answered changes nothing of it."""
+    step = Step(tool="search", args={"query": "x"}, result="no such key", error=True)
+    finding = Repeat().observe(_with_held(turn(step)))
+
+    assert finding is not None
+    assert finding.detail.endswith("the same error")
+
+
+def _with_held(event: Turn) -> History:
+    """A call twice, and once more where the guard holds it back."""
+    text = "Not executed: the search comes again."
+    args = {"query": "x"}
+    held = Step(tool="search", args=args, result=text, error=True, blocked=True)
+    history = History()
+    for seen in [event, event, turn(held)]:
+        history = history.push(seen)
+    return history
 
 
 def test_a_word_of_a_person_starts_afresh() -> None:
