@@ -27,7 +27,7 @@ from langgraph.managed.is_last_step import RemainingStepsManager
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from loopguard_lg.adapters import driving, exits, leave
+from loopguard_lg.adapters import driving, exits, leave, misspelled
 from loopguard_lg.adapters.driving import Work, adrive, drive
 from loopguard_lg.adapters.model_call import ModelCall, Replied, is_over, model_name
 from loopguard_lg.adapters.past import Scene
@@ -144,6 +144,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         self._fleet = fleet
         self._clock = clock
         self._models = _resolved(self.policy)
+        self._looked: set[str] = set()  # of the policy's names: no run's state
 
     @property
     def name(self) -> str:
@@ -268,6 +269,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
 
     def _turn(self, request: ModelRequest[Any]) -> ModelCall:
         scene = _scene(request)
+        misspelled.warn(self.policy, request.tools, self._looked)
         told: list[GuardEvent] = []
         guard = self._guard
         if guard.observers or self._workspace:
