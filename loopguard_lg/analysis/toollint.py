@@ -75,7 +75,7 @@ RULES: Mapping[str, Rule] = {
     "no-exit": Rule(
         "warning",
         "There is no tool to give up or to ask with.",
-        "Add one; LoopGuardMiddleware brings `give_up` and `ask_user`.",
+        "Add one; LoopGuardMiddleware brings `give_up`, and `ask_user` where told to.",
     ),
 }
 """Everything that is looked for, by its id."""
