@@ -185,8 +185,10 @@ def _chosen(answer: Any) -> str | None:
     What a form sends as a choice is one, known or not; a text is only if it is known.
     """
     if isinstance(answer, Mapping):
-        found = answer.get("choice", answer.get("type"))
-        return None if found in (None, "") else str(found).strip().lower()
+        found = answer.get("choice")
+        if found not in (None, ""):
+            return str(found).strip().lower()
+        answer = answer.get("type")
     word = answer.strip().lower() if isinstance(answer, str) else ""
     return word if word in _ALL else None
 
