@@ -162,6 +162,11 @@ class Replayed(Generic[T]):
                 self.count += 1
                 yield result
 
+    def warn_if_none(self) -> None:
+        """Say so where there was no run at all, for figures of nothing look fine."""
+        if not self.count and not self.unreadable:
+            complain("there is no run to check")
+
     def status(self, missed: bool) -> int:
         """The exit status: 2 for what can't be read, which is named, 1 for a miss."""
         # Where nothing at all can be read, each line says the same.

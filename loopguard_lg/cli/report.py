@@ -111,6 +111,7 @@ def report(
     if save:
         store.save(save)
     _write(found, out, as_json)
+    runs.warn_if_none()
     return runs.status(False)
 
 

@@ -57,6 +57,7 @@ def score(
     missed = _missed(figures, min_precision, min_recall, max_false_trips)
     for line in missed:
         complain(line)
+    runs.warn_if_none()
     return runs.status(bool(missed))
 
 

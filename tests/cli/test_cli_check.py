@@ -38,6 +38,20 @@ def test_a_file_without_runs_is_said_to_have_none(loopguard: Shell) -> None:
     assert result == (0, "there is no run to check\n", "")
 
 
+@pytest.mark.parametrize("more", [("report", "--json"), ("score", "--labels")])
+def test_figures_of_no_run_are_warned_about(
+    loopguard: Shell, more: tuple[str, str]
+) -> None:
+    """A report or a score of an empty file is none."""
+    labels = loopguard.write("labels.jsonl", {"id": "a", "loop": True})
+    command, option = more
+    labelled = [labels] if option == "--labels" else []
+
+    status, _, err = loopguard(command, loopguard.write("r.jsonl"), option, *labelled)
+
+    assert (status, err) == (0, "loopguard: there is no run to check\n")
+
+
 def test_json_is_one_object_a_run_in_order(
     loopguard: Shell, loop: dict[str, Any], fine: dict[str, Any]
 ) -> None:
