@@ -8,6 +8,7 @@ disks until it is fetched, in order. Needs pyspark and Java (extra `spark`).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -49,13 +50,15 @@ def session(jobs: int | None = None) -> SparkSession:
     """
     builder = SparkSession.builder.appName("loopguard")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not from spark-submit
+        # Without it, workers of this machine take whatever `python3` comes first.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{jobs or '*'}]")
         for key, value in _SETTINGS.items():
             builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
     except Exception as error:  # Java is missing, or the cluster is
-        problem = str(error).splitlines()[0]
+        problem = (str(error) or repr(error)).splitlines()[0]
         raise LoopGuardError(f"Spark does not start: {problem}") from None
 
 
