@@ -1,9 +1,13 @@
-"""Waiting for somebody else's code on an event loop, and no longer than that."""
+"""Waiting for somebody else's code, and no longer than that."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextvars import copy_context
+from threading import BoundedSemaphore, Thread
+from time import monotonic
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -29,7 +33,52 @@ async def in_time(work: Coroutine[Any, Any, T], seconds: float) -> T:
         return task.result()
     task.add_done_callback(_seen)
     task.cancel()
-    raise TimeoutError(f"no answer in {seconds:g} seconds")
+    raise _late(seconds)
+
+
+class Aside:
+    """Threads in which synchronous code works that may hang.
+
+    Nothing stops such a call: it is left behind in its thread, which does not keep the
+    process from ending.
+
+    Args:
+        most: Most threads at once; one that is left behind counts until it ends.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._room = BoundedSemaphore(most)
+
+    def in_time(self, work: Callable[[], T], seconds: float) -> T:
+        """What `work` gives, if there is room for it and it does in time.
+
+        Raises:
+            TimeoutError: The seconds were over first.
+        """
+        until = monotonic() + seconds
+        if not self._room.acquire(timeout=seconds):
+            raise TimeoutError(f"no room for a call in {seconds:g} seconds")
+        answer: Future[T] = Future()
+        told = copy_context().run, (self._work, work, answer)
+        Thread(target=told[0], args=told[1], name="loopguard", daemon=True).start()
+        try:
+            return answer.result(max(until - monotonic(), 0))
+        except TimeoutError:
+            if answer.done():  # it is the work's own
+                raise
+            raise _late(seconds) from None
+
+    def _work(self, work: Callable[[], T], answer: Future[T]) -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+        finally:
+            self._room.release()
+
+
+def _late(seconds: float) -> TimeoutError:
+    return TimeoutError(f"no answer in {seconds:g} seconds")
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import Future
-from threading import BoundedSemaphore, Lock, Thread
+from functools import partial
+from threading import Lock
 
+from loopguard_lg.deadlines import Aside
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import logger
 from loopguard_lg.ranking import Embeddings, best, unit
@@ -46,7 +47,7 @@ class Relevance:
         self._embeddings = embeddings
         self._timeout, self._batch, self._cached = timeout, batch, cached
         self._vectors: OrderedDict[str, list[float]] = OrderedDict()
-        self._lock, self._room = Lock(), BoundedSemaphore(_AT_ONCE)
+        self._lock, self._aside = Lock(), Aside(_AT_ONCE)
 
     def pick(self, task: str, texts: Sequence[str], most: int) -> list[int]:
         """Where the texts are that matter most; the first ones if the model fails."""
@@ -64,7 +65,8 @@ class Relevance:
             known = {text: vectors[text] for text in texts if text in vectors}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
-            known |= self._in_time(missing)
+            asked = partial(self._asked, missing)
+            known |= self._aside.in_time(asked, self._timeout)
         with self._lock:
             for text, vector in known.items():
                 self._vectors[text] = vector
@@ -72,23 +74,6 @@ class Relevance:
             while len(self._vectors) > self._cached:
                 self._vectors.popitem(last=False)
         return [known[text] for text in texts]
-
-    def _in_time(self, texts: list[str]) -> dict[str, list[float]]:
-        """The vectors by text, worked out in a thread that can be left behind."""
-        if not self._room.acquire(blocking=False):
-            raise TimeoutError("the model is busy")
-        answer: Future[dict[str, list[float]]] = Future()
-
-        def work() -> None:
-            try:
-                answer.set_result(self._asked(texts))
-            except Exception as error:
-                answer.set_exception(error)
-            finally:
-                self._room.release()
-
-        Thread(target=work, name="loopguard-embeddings", daemon=True).start()
-        return answer.result(self._timeout)
 
     def _asked(self, texts: list[str]) -> dict[str, list[float]]:
         out: dict[str, list[float]] = {}

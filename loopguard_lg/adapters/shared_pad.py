@@ -88,8 +88,8 @@ class SharedScratchpad:
             entry has at most 320 characters.
         relevance: Picks what matters for the run's task; by default the newest is
             shown.
-        timeout: Seconds that one operation of the store may take on an event loop;
-            nothing can stop a hung synchronous one.
+        timeout: Seconds that one operation of the store may take; a hung one is left
+            behind, off an event loop in a thread of its own.
         clock: Seconds since any start that all writers share.
 
     Raises:
@@ -116,7 +116,7 @@ class SharedScratchpad:
 
     def read(self, store: BaseStore, namespace: Sequence[str]) -> list[Entry]:
         """What is known in a namespace and not too old, the newest first."""
-        return run(self._entries.reading(place(namespace)), store)
+        return run(self._entries.reading(place(namespace)), store, self.timeout)
 
     async def aread(self, store: BaseStore, namespace: Sequence[str]) -> list[Entry]:
         """What is known in a namespace and not too old, the newest first."""
@@ -126,7 +126,8 @@ class SharedScratchpad:
         self, store: BaseStore, namespace: Sequence[str], entries: Iterable[Entry]
     ) -> None:
         """Add entries to a namespace; what is too old or too much there goes."""
-        run(self._entries.writing(store, place(namespace), [*entries]), store)
+        work = self._entries.writing(store, place(namespace), [*entries])
+        run(work, store, self.timeout)
 
     async def awrite(
         self, store: BaseStore, namespace: Sequence[str], entries: Iterable[Entry]
@@ -155,7 +156,7 @@ class SharedScratchpad:
         store, where = self._whose(plan, at)
         if store is None:
             return plan
-        return run(tried(act(plan, at, store, where), plan), store)
+        return run(tried(act(plan, at, store, where), plan), store, self.timeout)
 
     async def _aserved(self, act: _Act, plan: Plan, at: Run) -> Plan:
         store, where = self._whose(plan, at)

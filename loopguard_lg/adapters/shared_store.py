@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeAlias, TypeVar
 
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 
 from loopguard_lg import scratchpad
-from loopguard_lg.deadlines import in_time
+from loopguard_lg.deadlines import Aside, in_time
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import logger
 
@@ -32,6 +33,9 @@ Work: TypeAlias = Generator[list[Any] | Callable[[], Any], Any, T]
 VERSION = 1
 _SPARE = 100
 """How many entries more than are kept are looked at: writers may be under way."""
+
+_aside = Aside(16)
+"""Where synchronous stores work, of all runs of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +142,16 @@ async def arun(work: Work[T], store: BaseStore, seconds: float) -> T:
         return done.value  # type: ignore[no-any-return]  # it is what work returned
 
 
-def run(work: Work[T], store: BaseStore) -> T:
-    """Do the work off any event loop."""
+def run(work: Work[T], store: BaseStore, seconds: float) -> T:
+    """Do the work off any event loop; the arguments are those of `arun`."""
     try:
         asked = next(work)
         while True:
             try:
-                result = asked() if callable(asked) else store.batch(asked)
+                if callable(asked):
+                    result = asked()
+                else:
+                    result = _aside.in_time(partial(store.batch, asked), seconds)
             except Exception as error:
                 asked = work.throw(error)
             else:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -130,6 +133,32 @@ def write_labels(path: str | Path, labels: Labels) -> None:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def add_label(path: str | Path, name: str, label: Label) -> None:
+    """Write a label at the end of a file, which is made if need be: it holds.
+
+    Raises:
+        OSError: It can't be written; the file stays as it was.
+    """
+    line = orjson.dumps(label.as_dict(name)) + b"\n"
+    with open(path, "a+b", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        if end and _byte(file, end - 1) != b"\n":
+            line = b"\n" + line
+        try:
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):
+                file.truncate(end)
+            raise
+
+
+def _byte(file: FileIO, at: int) -> bytes:
+    file.seek(at)
+    return file.read(1)
 
 
 def sample(runs: Iterable[tuple[str, Hashable]], most: int, seed: int = 0) -> list[str]:

@@ -28,7 +28,7 @@ from loopguard_lg.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from loopguard_lg.analysis.judge import Calibrated, Exit
+    from loopguard_lg.analysis.judge import Ask, Calibrated, Exit
     from loopguard_lg.analysis.labels import Label
 
 Model: TypeAlias = Annotated[
@@ -52,6 +52,9 @@ Kappa: TypeAlias = Annotated[
 Least: TypeAlias = Annotated[
     int, typer.Option(min=1, help="Labelled exits that a rate needs.")
 ]
+Seconds: TypeAlias = Annotated[
+    float, typer.Option(min=0.001, help="Seconds that an answer may take.")
+]
 
 
 def judge(
@@ -62,6 +65,7 @@ def judge(
     sample: Sample = 200,
     min_kappa: Kappa = 0.6,
     min_labels: Least = 20,
+    timeout: Seconds = 300.0,
     policy: PolicyName = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
@@ -85,7 +89,12 @@ def judge(
         map_runs(find, open_lines(paths), processes(jobs))
     )
     exits = [found for found in runs if found is not None]
-    judged = _judged(judging.drawn(exits, people, sample), model, out)
+    with extra("agents"):
+        from loopguard_lg.adapters.judging import asking
+
+        ask = asking(_model(model), timeout)
+    asked = judging.drawn(exits, people, sample)
+    judged = _judged(asked, ask, model, out)
     found = judging.calibrate(judged, people, min_labels, min_kappa)
     if as_json:
         print_json(found.as_dict())
@@ -97,23 +106,18 @@ def judge(
     return runs.status(bool(found.refusal))
 
 
-def _judged(exits: list[Exit], model: str, out: str) -> dict[str, Label]:
+def _judged(exits: list[Exit], ask: Ask, model: str, out: str) -> dict[str, Label]:
     """What the judge says of each exit; on disk as soon as it is said."""
     from loopguard_lg.analysis.judge import judge as asked
-    from loopguard_lg.analysis.labels import read_labels, write_labels
+    from loopguard_lg.analysis.labels import add_label, read_labels
 
-    with extra("agents"):
-        from loopguard_lg.adapters.judging import asking
-
-        ask = asking(_model(model))
     there = os.path.exists(out) and os.path.getsize(out)
     known = read_labels(out) if there else {}
     judged: dict[str, Label] = {}
     for name, label in counted(asked(exits, known, ask, model), "exits judged"):
         judged[name] = label
         if known.get(name) != label:
-            known[name] = label
-            write_labels(out, known)
+            add_label(out, name, label)
     return judged
 
 

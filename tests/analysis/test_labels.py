@@ -15,6 +15,7 @@ from loopguard_lg.analysis.causes import CAUSES, breakdown
 from loopguard_lg.analysis.labels import (
     KINDS,
     Label,
+    add_label,
     read_labels,
     sample,
     write_labels,
@@ -113,6 +114,27 @@ def test_a_failed_write_keeps_the_old_labels(
 
     assert read_labels(file) == {"a": Label(loop=True)}
     assert list(tmp_path.iterdir()) == [file]
+
+
+@given(labels(), labels())
+def test_labels_that_are_added_hold(first: dict[str, Label], more: Any) -> None:
+    """Each is a line at the end, also of a file that lacks its last line's end."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "l.jsonl")
+        write_labels(file, first)
+        file.write_bytes(file.read_bytes().rstrip())
+        for name, label in more.items():
+            add_label(file, name, label)
+
+        assert read_labels(file) == first | more
+        assert len(file.read_bytes().splitlines()) == len(first) + len(more)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_label_that_can_t_be_added_is_an_error() -> None:
+    """A full disk costs the newest label alone, and is said."""
+    with pytest.raises(OSError, match="No space left"):
+        add_label("/dev/full", "a", Label(loop=True))
 
 
 STRATA = st.lists(st.tuples(st.text(max_size=3), st.sampled_from("abc")), max_size=40)

@@ -13,6 +13,7 @@ from loopguard_lg.cli.judge import _model
 from .conftest import Shell
 
 MODELS = """
+from threading import Event
 from loopguard_lg.testing import ScriptedModel, call
 
 def says(messages):
@@ -22,6 +23,7 @@ def says(messages):
 
 JUDGE = ScriptedModel([says], loop=True)
 BROKEN = ScriptedModel([RuntimeError("no credit left")], loop=True)
+HUNG = ScriptedModel([lambda messages: Event().wait()], loop=True)
 NO_MODEL = 3
 """
 
@@ -86,6 +88,7 @@ def test_too_little_agreement_is_status_one(
     ("model", "problem"),
     [
         ("BROKEN", "the judge failed: no credit left"),
+        ("HUNG", "the judge failed: no answer in 0.5 seconds"),
         ("NO_MODEL", "3 is no chat model"),
     ],
 )
@@ -93,7 +96,8 @@ def test_a_judge_that_fails_is_one_line(
     loopguard: Shell, models: str, files: list[str], model: str, problem: str
 ) -> None:
     """What was judged until then is kept; nothing is a traceback."""
-    status, out, err = loopguard("judge", *files, "--model", f"{models}:{model}")
+    args = ["judge", *files, "--model", f"{models}:{model}", "--timeout", "0.5"]
+    status, out, err = loopguard(*args)
 
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert problem in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,11 +145,27 @@ def test_a_checkpointer_that_goes_away_leaves_a_thread_to_go_on(
     assert used["steps"] == 2
 
 
+def test_a_hung_store_is_left_behind(
+    address: str, proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A synchronous turn of the store has its seconds, too; the run goes on."""
+    shared = replace(ACME, timeout=0.1)
+    lost = suppress(psycopg.OperationalError)  # nothing can be closed in order now
+    with lost, PostgresStore.from_conn_string(address) as store:
+        store.setup()
+        proxy.hung = True
+        state = sharing(looping(30), store, shared).invoke(ask(), THREAD)
+        proxy.cut()
+
+    assert state["loopguard_exit"]["reason"] == "loop"
+    assert "no answer in 0.1 seconds" in caplog.text
+
+
 async def test_a_hung_store_is_cut_on_an_event_loop(address: str, proxy: Proxy) -> None:
     """Each turn of the store has its seconds; the run goes on."""
     from langgraph.store.postgres.aio import AsyncPostgresStore
 
-    shared = type(ACME)(namespace=("acme",), timeout=0.2)
+    shared = replace(ACME, timeout=0.2)
     with suppress(psycopg.OperationalError):  # nothing can be closed in order now
         async with AsyncPostgresStore.from_conn_string(address) as store:
             await store.setup()

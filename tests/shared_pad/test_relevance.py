@@ -154,7 +154,7 @@ def test_a_model_that_hangs_is_left_out(caplog: pytest.LogCaptureFixture) -> Non
     let_go.set()
 
     assert picks == [[0, 1]] * 6
-    assert "busy" in caplog.text
+    assert "no room" in caplog.text
 
 
 def test_a_model_that_answers_is_asked_again_and_again() -> None:
