@@ -90,15 +90,6 @@ def resolve(layers: Sequence[Layer]) -> Settings:
     return Settings(reduce(lay_over, layers, base))
 
 
-def settings_of(policy: Policy) -> dict[str, Any]:
-    """A policy as plain data that a file can hold, and that makes an equal policy.
-
-    Raises:
-        PolicyError: It has what can only be given in Python.
-    """
-    return Settings(_tree(policy, DEFAULT)).plain()
-
-
 def _preset(name: Any, layer: Layer) -> Tree:
     if name not in PRESETS:
         at = layer.at / "preset"

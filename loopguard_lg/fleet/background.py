@@ -8,7 +8,6 @@ which nothing can do to a synchronous call.
 from __future__ import annotations
 
 import asyncio
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
@@ -19,6 +18,7 @@ from loopguard_lg.budgets import Exceeded
 from loopguard_lg.deadlines import in_time
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.fleet.ledger import Balance, Hold
+from loopguard_lg.forking import renew
 
 T = TypeVar("T")
 
@@ -27,29 +27,33 @@ class Background:
     """An event loop in a daemon thread, started when it is needed.
 
     A process that was forked starts its own: threads are not inherited.
+
+    Attributes:
+        generation: Counts forks on the way to this process; connections are of one.
     """
 
     def __init__(self) -> None:
+        self.generation = -1
+        self.forked()
+        renew(self)
+
+    def forked(self) -> None:
+        """Have no loop."""
+        self.generation += 1
         self._lock = Lock()
-        self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run `work` there."""
         with self._lock:
-            if self._loop is None or self._pid != os.getpid():
+            if self._loop is None:
                 self._loop = self._started()
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _started(self) -> asyncio.AbstractEventLoop:
-        loop, self._pid = asyncio.new_event_loop(), os.getpid()
+        loop = asyncio.new_event_loop()
         Thread(target=loop.run_forever, name="loopguard-fleet", daemon=True).start()
         return loop
-
-    @property
-    def pid(self) -> int:
-        """The process that the loop runs in; connections are no other's."""
-        return self._pid
 
 
 _background = Background()
@@ -103,7 +107,7 @@ class ServerLedger(ABC):
 
     @property
     def _process(self) -> int:
-        return _background.pid
+        return _background.generation
 
     @abstractmethod
     async def _reserve(self, hold: Hold, now: float) -> Exceeded | None: ...

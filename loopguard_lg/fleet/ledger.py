@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from threading import Lock
 from typing import Protocol
 
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.fleet.limits import GRACE, Claim, lacking
+from loopguard_lg.forking import renew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +69,8 @@ class BudgetLedger(Protocol):
 
 @dataclass(slots=True)
 class _Account:
-    """One key: what is spent, what is held by whom until when, when it ends."""
+    """One key: what is spent, what is held by whom until when."""
 
-    ends: float | None
     spent: float = 0.0
     held: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -78,12 +79,23 @@ class _Account:
         held = sum(amount for amount, until in self.held.values() if until > now)
         return Balance(spent=self.spent, held=held)
 
+    def expire(self, now: float) -> None:
+        """Forget holds that have expired."""
+        for id_ in [i for i, (_, until) in self.held.items() if until <= now]:
+            del self.held[id_]
+
 
 class MemoryLedger:
     """A ledger for the threads and tasks of one process; gone with it."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
+        self._over: list[tuple[float, str]] = []
+        self._lock = Lock()
+        renew(self)
+
+    def forked(self) -> None:
+        """Go on in a child by itself."""
         self._lock = Lock()
 
     def reserve(self, hold: Hold, now: float) -> Exceeded | None:
@@ -91,6 +103,8 @@ class MemoryLedger:
         with self._lock:
             self._purge(now)
             found = [self._account(claim) for claim in hold.claims]
+            for account in found:
+                account.expire(now)
             balances = [account.balance(now) for account in found]
             out = lacking(hold.claims, [b.spent + b.held for b in balances])
             if out is None:
@@ -125,16 +139,14 @@ class MemoryLedger:
         return self.balance(key, now)
 
     def _account(self, claim: Claim) -> _Account:
-        return self._accounts.setdefault(claim.key, _Account(claim.ends))
+        account = self._accounts.get(claim.key)
+        if account is None:
+            account = self._accounts[claim.key] = _Account()
+            if claim.ends is not None:
+                heappush(self._over, (claim.ends + GRACE, claim.key))
+        return account
 
     def _purge(self, now: float) -> None:
-        """Forget windows that are over, and holds that have expired."""
-        over = [
-            key
-            for key, account in self._accounts.items()
-            if account.ends is not None and account.ends + GRACE <= now
-        ]
-        for key in over:
-            del self._accounts[key]
-        for account in self._accounts.values():
-            account.held = {k: v for k, v in account.held.items() if v[1] > now}
+        """Forget windows that are over: each is looked at once, when it is."""
+        while self._over and self._over[0][0] <= now:
+            self._accounts.pop(heappop(self._over)[1], None)

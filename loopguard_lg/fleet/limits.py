@@ -58,22 +58,32 @@ class FleetBudget:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, Budget):
-            raise PolicyError(f"FleetBudget({self.budget!r}): give a Budget(...)")
-        per = (self.per,) if isinstance(self.per, str) else tuple(self.per)
-        if not all(isinstance(label, str) and label for label in per):
-            raise PolicyError(f"per={self.per!r}: give names of labels")
-        object.__setattr__(self, "per", per)
+        _check_limits(self.budget)
+        object.__setattr__(self, "per", _names(self.per))
         if self.every not in _WINDOWS:
             known = ", ".join(_WINDOWS)
             raise PolicyError(f"every={self.every!r}: give one of {known}")
-        limits = [limit for limit, _ in self.budget.limits]
-        wrong = [limit for limit in limits if limit not in _DRAWN]
-        if wrong or not limits:
-            raise PolicyError(
-                f"FleetBudget({self.budget!r}): a fleet's budget limits "
-                f"{', '.join(_DRAWN)}" + (f", not {wrong[0]}" if wrong else "")
-            )
+
+
+def _check_limits(budget: object) -> None:
+    """Refuse what is no budget, or none that a fleet can draw from."""
+    if not isinstance(budget, Budget):
+        raise PolicyError(f"FleetBudget({budget!r}): give a Budget(...)")
+    limits = [limit for limit, _ in budget.limits]
+    wrong = [f", not {limit}" for limit in limits if limit not in _DRAWN]
+    if wrong or not limits:
+        raise PolicyError(
+            f"FleetBudget({budget!r}): a fleet's budget limits "
+            + ", ".join(_DRAWN)
+            + "".join(wrong[:1])
+        )
+
+
+def _names(per: str | Sequence[str]) -> tuple[str, ...]:
+    names = (per,) if isinstance(per, str) else tuple(per)
+    if not all(isinstance(name, str) and name for name in names):
+        raise PolicyError(f"per={per!r}: give names of labels")
+    return names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

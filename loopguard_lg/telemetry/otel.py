@@ -73,7 +73,7 @@ class OtelObserver:
         rows = [self._redact(row) if self._redact else row for row in found]
         if event.name != "seen":
             self._act(event, rows, parent, now)
-        elif rows and rows[0].get("event") is None and rows[0]["agent"] != "user":
+        elif rows and _is_turn(rows[0]):
             self._turn(rows, parent, now)
         elif rows:
             name = f"{names.PREFIX}{rows[0].get('event') or 'human'}"
@@ -153,6 +153,10 @@ def _parent(event: GuardEvent) -> contexts.Context:
         trace_flags=TraceFlags(TraceFlags.SAMPLED),
     )
     return trace.set_span_in_context(NonRecordingSpan(made), now)
+
+
+def _is_turn(row: Mapping[str, Any]) -> bool:
+    return row.get("event") is None and row["agent"] != "user"
 
 
 def _ns(seconds: Any) -> int:

@@ -127,13 +127,15 @@ def _events(text: str) -> list[_Event] | None:
 def _event(frame: str) -> _Event | None:
     """The fields of one event; `None` where a list of fields can't hold it."""
     lines = [line.partition(": ") for line in frame.split("\n")]
-    names = [name for name, _, _ in lines]
-    if len(set(names)) < len(names) or not all(
-        name.isidentifier() and colon for name, colon, _ in lines
-    ):
+    fields = {name: value for name, colon, value in lines if colon}
+    if len(fields) < len(lines) or not all(map(str.isidentifier, fields)):
         return None
-    fields = ((name, value, _structure(value)) for name, _, value in lines)
-    return _Event({name: value if s is None else s for name, value, s in fields})
+    return _Event({name: _read(value) for name, value in fields.items()})
+
+
+def _read(value: str) -> Any:
+    found = _structure(value)
+    return value if found is None else found
 
 
 def _frame(event: dict[str, Any]) -> str:

@@ -58,14 +58,7 @@ def conversations(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
         TraceFormatError: The file holds no recorded traffic.
     """
     name = f"{Path(path).parent.name}/{Path(path).stem}"
-    known: dict[str, list[_Talk]] = {}
-    for asked, gave in _exchanges(path):
-        talks = known.setdefault(_opening(asked), [])
-        fresh = not any(map(_is_note, asked["messages"]))
-        if not talks or (fresh and len(_messages(asked)) <= talks[-1].first):
-            talks.append(_Talk(asked))
-        talks[-1].take(asked, gave)
-    found = [talk for talks in known.values() for talk in talks]
+    found = _talks(path)
     for number, talk in enumerate(found, 1):
         form = format_of(talk.record)
         if form is not None:
@@ -74,13 +67,29 @@ def conversations(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
             yield from_dict({**said, "id": own})
 
 
+def _talks(path: str | os.PathLike[str]) -> list[_Talk]:
+    """The runs, those with one opening together."""
+    known: dict[str, list[_Talk]] = {}
+    for asked, gave in _exchanges(path):
+        talks = known.setdefault(_opening(asked), [])
+        if not talks or talks[-1].is_over(asked):
+            talks.append(_Talk(asked))
+        talks[-1].take(asked, gave)
+    return [talk for talks in known.values() for talk in talks]
+
+
 class _Talk:
     """A run, as far as its requests have told."""
 
     def __init__(self, first: Mapping[str, Any]) -> None:
-        self.first = len(_messages(first))
+        self._first = len(_messages(first))
         self._said: list[Any] = []
         self.record: dict[str, Any] = {}
+
+    def is_over(self, asked: Mapping[str, Any]) -> bool:
+        """Whether a request with the same opening begins another run."""
+        fresh = not any(map(_is_note, asked["messages"]))
+        return fresh and len(_messages(asked)) <= self._first
 
     def take(self, asked: Mapping[str, Any], gave: Any) -> None:
         """Add what a request tells that is new, and its response for the end."""

@@ -19,6 +19,7 @@ import orjson
 from loopguard_lg import redaction
 from loopguard_lg.digests import args_hash, result_hash, size
 from loopguard_lg.errors import PolicyError
+from loopguard_lg.forking import renew
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.prompts import NAME
 from loopguard_lg.quoting import spelled
@@ -101,6 +102,12 @@ class Recorder:
         self._written: dict[str, int] = {}
         self._count = count()
         atexit.register(self.close)
+        renew(self)
+
+    def forked(self) -> None:
+        """Hold nothing in a child: the runs that are open are its parent's."""
+        self._lock = threading.Lock()
+        self._open.clear()
 
     def __call__(self, event: GuardEvent) -> None:
         """Take down what the engine was fed, and what was said because of it."""
@@ -244,14 +251,21 @@ def encoded(step: Any) -> bytes:
 
 def _plain(value: Any, depth: int = _DEPTH) -> Any:
     """The nearest that JSON has: no lone surrogates, huge numbers, endless nesting."""
-    if isinstance(value, dict) and depth:
+    if depth and isinstance(value, dict):
         return {_plain(str(k)): _plain(v, depth - 1) for k, v in value.items()}
-    if isinstance(value, list | tuple) and depth:
+    if depth and isinstance(value, list | tuple):
         return [_plain(v, depth - 1) for v in value]
-    if value is None or isinstance(value, bool | float):
-        return value
-    if isinstance(value, int) and value.bit_length() < 64:
-        return value
+    return value if _has_json(value) else _printed(value)
+
+
+def _has_json(value: Any) -> bool:
+    """Whether JSON has this very number, truth or nothing."""
+    if isinstance(value, int):
+        return value.bit_length() < 64
+    return value is None or isinstance(value, float)
+
+
+def _printed(value: Any) -> str:
     text = hex(value) if isinstance(value, int) else spelled(value)
     return text.encode("utf-8", "replace").decode()
 

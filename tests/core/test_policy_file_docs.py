@@ -28,8 +28,9 @@ from loopguard_lg.budgets import Price
 from loopguard_lg.detectors import DEFAULTS, Churn, NearRepeat, Repeat
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.policy_file import PREFIX
+from loopguard_lg.policy_places import DEFAULT
 from loopguard_lg.policy_schema import policy_schema
-from loopguard_lg.policy_settings import settings_of
+from loopguard_lg.policy_settings import Settings, _tree
 from loopguard_lg.steps import Turn
 from loopguard_lg.tools import ToolPolicy
 from tests.docs_pages import PAGES, ROOT, blocks, blocks_of, text
@@ -59,6 +60,11 @@ def policies() -> Iterator[str]:
             made = re.match(r"Policy\(|Policy\.preset\(|Policy\(.*\)\.replace\(", text)
             if made and LOADED not in text:
                 yield text
+
+
+def settings_of(policy: Policy) -> dict[str, Any]:
+    """A policy as plain data that a file can hold, and that makes an equal policy."""
+    return Settings(_tree(policy, DEFAULT)).plain()
 
 
 def for_files(text: str) -> bool:

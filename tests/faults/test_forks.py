@@ -1,0 +1,57 @@
+"""Processes that fork while another thread of theirs holds a lock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+
+SCRIPT = """
+import os, signal, sys
+from loopguard_lg import Recorder, Turn
+from loopguard_lg.fleet import MemoryLedger
+from loopguard_lg.fleet.background import _background as background
+from loopguard_lg.hooks import GuardEvent
+from loopguard_lg.engine import Verdict
+
+def seen(thread):
+    return GuardEvent(
+        name="seen",
+        thread=thread,
+        agent="main",
+        event=Turn(text="x"),
+        verdict=Verdict(),
+    )
+
+async def work():
+    return 7
+
+recorder, ledger = Recorder(sys.argv[1]), MemoryLedger()
+recorder(seen("parent"))
+background.submit(work()).result()
+with background._lock, recorder._lock, ledger._lock:
+    child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+signal.alarm(20)
+assert background.submit(work()).result() == 7
+assert ledger.balance("key", 0.0).spent == 0
+recorder(seen("child"))
+"""
+
+
+def test_a_child_goes_on_with_locks_and_threads_of_its_own(tmp_path: Path) -> None:
+    """What another thread held when it was forked is free; each run is written once."""
+    path = tmp_path / "runs.jsonl"
+    python = [sys.executable, "-W", "ignore::DeprecationWarning"]
+    command = [*python, "-c", SCRIPT, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert path.read_text().count('"id":"parent"') == 1
+    assert path.read_text().count('"id":"child"') == 1
