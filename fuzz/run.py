@@ -77,10 +77,11 @@ def errors(data: bytes) -> None:
 def policy(data: bytes) -> None:
     """Policy files."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("p.toml" if data[:1] < b"\x80" else "p.yaml")
-        path.write_bytes(data)
-        with contextlib.suppress(LoopGuardError):
-            load_policy(path, env={})
+        for suffix in ("toml", "yaml", "json"):
+            path = Path(folder) / f"p.{suffix}"
+            path.write_bytes(data)
+            with contextlib.suppress(LoopGuardError):
+                load_policy(path, env={})
 
 
 def edits(data: bytes) -> None:

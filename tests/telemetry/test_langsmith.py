@@ -29,6 +29,10 @@ class Server:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, bytes]] = []
+        self.asked = 0
+        self.answers = threading.Event()
+        self.answers.set()
+        self.projects: list[Any] = [PROJECT]
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,7 +47,11 @@ class Server:
             def do_GET(self) -> None:
                 """Say what the client asks: of the project, or of the server."""
                 info = {"batch_ingest_config": {"use_multipart_endpoint": False}}
-                self._say([PROJECT] if "/sessions" in self.path else info)
+                project = "/sessions" in self.path
+                if project:
+                    outer.asked += 1
+                    outer.answers.wait(20)
+                self._say(outer.projects if project else info)
 
             def _say(self, data: Any) -> None:
                 body = json.dumps(data).encode()
@@ -78,12 +86,23 @@ def looping(observer: LangSmithObserver) -> Any:
     return guarded(model, observers=[observer])
 
 
-def test_a_traced_run_that_trips_is_marked(server: Server) -> None:
+@pytest.fixture
+def client(server: Server) -> Client:
+    """A client of the server."""
+    return Client(api_url=server.url, api_key="none", auto_batch_tracing=False)
+
+
+def trip(client: Client, observer: LangSmithObserver) -> None:
+    """A traced run that trips."""
+    config = {**THREAD, "callbacks": [LangChainTracer(client=client)]}
+    looping(observer).invoke(ask(), config)
+
+
+def test_a_traced_run_that_trips_is_marked(server: Server, client: Client) -> None:
     """Feedback on the trace, tags and metadata on the run, nothing that was said."""
-    client = Client(api_url=server.url, api_key="none", auto_batch_tracing=False)
-    tracer = LangChainTracer(client=client)
-    config = {**THREAD, "callbacks": [tracer]}
-    looping(LangSmithObserver(client)).invoke(ask(), config)
+    observer = LangSmithObserver(client)
+    trip(client, observer)
+    assert observer.flush(20)
     client.flush()
     (feedback,) = [body for path, body in server.sent if "feedback" in path]
 
@@ -94,9 +113,36 @@ def test_a_traced_run_that_trips_is_marked(server: Server) -> None:
     assert any(b"loopguard_reflected" in body for _, body in server.sent)
 
 
-def test_nothing_is_sent_where_no_run_is_traced(server: Server) -> None:
+def test_no_run_waits_for_langsmith(server: Server, client: Client) -> None:
+    """Runs end before it answers; it is asked for a project once."""
+    observer = LangSmithObserver(client)
+    server.answers.clear()
+    trip(client, observer)
+    trip(client, observer)
+    assert not [path for path, _ in server.sent if "feedback" in path]
+    server.answers.set()
+
+    assert observer.flush(20)
+    assert len([path for path, _ in server.sent if "feedback" in path]) == 2
+    assert server.asked == 1
+
+
+def test_feedback_that_can_t_be_sent_is_counted(
+    server: Server, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A project that is not there is asked for three times, and said once."""
+    observer = LangSmithObserver(client)
+    server.projects = []
+    for _ in range(5):
+        trip(client, observer)
+
+    assert observer.flush(20)
+    assert (observer.lost, server.asked) == (5, 3)
+    assert caplog.text.count("feedback for LangSmith is lost") == 1
+
+
+def test_nothing_is_sent_where_no_run_is_traced(server: Server, client: Client) -> None:
     """With tracing off the observer is silent."""
-    client = Client(api_url=server.url, api_key="none", auto_batch_tracing=False)
     looping(LangSmithObserver(client)).invoke(ask(), THREAD)
 
     assert server.sent == []
