@@ -1,10 +1,11 @@
 """Whether a killed run ends as the whole one: SIGKILL between any two writes.
 
-    python benchmarks/kill.py [--points 200] [--seed 1]
+    python benchmarks/kill.py [--points 200] [--seed 1] [--redis URL]
 
-Runs one agent on SQLite and PostgreSQL, sync and async, with the durabilities `sync`
-and `async`, kills it just before or after a random write, resumes it in another
-process, and compares verdicts by turn, counts and the end with those of the whole run.
+Runs one agent on SQLite, PostgreSQL and, if one is named, a Redis with search and JSON,
+on an event loop and not, with the durabilities `sync` and `async`; kills it just before
+or after a random write, resumes it in another process, and compares verdicts by turn,
+counts and the end with those of the whole run.
 """
 
 from __future__ import annotations
@@ -65,15 +66,19 @@ def report(name: str, runs: list[dict[str, Any]]) -> bool:
 
 
 def main() -> None:
-    """Kill on both servers."""
+    """Kill on each server."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--redis", help="a Redis with search and JSON modules")
     given = parser.parse_args()
     with postgres() as server:
+        places = {"SQLite": None, "PostgreSQL": server}
+        if given.redis:
+            places["Redis"] = given.redis
         good = [
             report(name, killed(where, given.points, given.seed))
-            for name, where in (("SQLite", None), ("PostgreSQL", server))
+            for name, where in places.items()
         ]
     sys.exit(not all(good))
 

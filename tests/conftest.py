@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.servers.fixtures import database, postgres, redis_url
+from tests.servers.fixtures import (
+    database,
+    postgres,
+    redis_stack,
+    redis_stack_server,
+    redis_url,
+)
 
-__all__ = ["database", "postgres", "redis_url"]
+__all__ = ["database", "postgres", "redis_stack", "redis_stack_server", "redis_url"]
 
 # Before anything imports langchain: it reads these once.
 os.environ["LANGSMITH_TRACING"] = "false"

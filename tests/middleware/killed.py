@@ -5,7 +5,7 @@
 A moment is just before or just after one of the checkpointer's writes. Without
 `--points` there is one after each write, with it so many random ones, half of them on
 an event loop, with each durability that writes while the run goes on. The checkpointer
-is SQLite, or PostgreSQL at `--server`.
+is SQLite, or PostgreSQL or Redis at `--server`.
 
 Prints a JSON list: for each run the moment of the kill (0: none), what the guard
 decided by turn, and what the thread ended with. Processes are forked, so that SIGKILL
@@ -23,20 +23,28 @@ import random
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
+from uuid import uuid4
 
 from langchain.agents import create_agent
-from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from loopguard_lg import Budget, LoopGuardMiddleware
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.middleware.runs import TOOLS, ask, laddered
+
+SAVERS = {
+    "sqlite": "langgraph.checkpoint.sqlite:SqliteSaver",
+    "sqlite on a loop": "langgraph.checkpoint.sqlite.aio:AsyncSqliteSaver",
+    "postgres": "langgraph.checkpoint.postgres:PostgresSaver",
+    "postgres on a loop": "langgraph.checkpoint.postgres.aio:AsyncPostgresSaver",
+    "redis": "langgraph.checkpoint.redis:RedisSaver",
+    "redis on a loop": "langgraph.checkpoint.redis.aio:AsyncRedisSaver",
+}
+"""Where each checkpointer is; imported when it is used, as Redis's takes a second."""
 
 
 @dataclass
@@ -85,16 +93,13 @@ class Dying:
         self.fuse.tick()
 
 
-SAVERS: dict[tuple[bool, bool], Any] = {
-    (server, awaits): type(f"Dying{saver.__name__}", (Dying, saver), {})
-    for server, awaits, saver in (
-        (False, False, SqliteSaver),
-        (False, True, AsyncSqliteSaver),
-        (True, False, PostgresSaver),
-        (True, True, AsyncPostgresSaver),
-    )
-}
-"""Dying checkpointers: (on a server, on an event loop)."""
+def dying(server: str | None, awaits: bool) -> Any:
+    """The class of the checkpointer for a server, or for a file, with a fuse."""
+    kind = "sqlite"
+    if server is not None:
+        kind = "postgres" if server.startswith("postgres") else "redis"
+    saver = resolve_name(SAVERS[kind + " on a loop" * awaits])
+    return type(f"Dying{saver.__name__}", (Dying, saver), {})
 
 
 def weak(messages: list[Any]) -> Any:
@@ -120,10 +125,11 @@ class Run:
     moment: int
     awaits: bool = False
     durability: Any = "sync"
+    thread: str = field(default_factory=lambda: uuid4().hex)
 
     def go(self, moment: int) -> None:
         """Start the thread, or go on with it, up to the moment."""
-        kind = SAVERS[self.server is not None, self.awaits]
+        kind = dying(self.server, self.awaits)
         kept = kind.from_conn_string(self.server or str(self.folder / "state.db"))
         if self.awaits:
             asyncio.run(self._agoes(kept, moment))
@@ -147,7 +153,7 @@ class Run:
 
     @property
     def _thread(self) -> Any:
-        return {"configurable": {"thread_id": self.folder.name}}
+        return {"configurable": {"thread_id": self.thread}}
 
     def _agent(self, saver: Any) -> Any:
         policy = laddered(ScriptedModel(default=strong), turns=2)
@@ -224,6 +230,8 @@ def main() -> None:
     parser.add_argument("--points", type=int)
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
+    for awaits in (False, True):
+        dying(given.server, awaits)  # imported once, not in each fork
     if given.points is None:
         runs = each(given.folder, given.server)
     else:

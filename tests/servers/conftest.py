@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.kept import SAVERS
+from tests.middleware.killed import SAVERS
 
 
 @pytest.fixture(params=SAVERS)
@@ -19,7 +19,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def where(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where it keeps its data: nothing is there yet."""
-    if kind.startswith("postgres"):
-        address: str = request.getfixturevalue("database")
-        return address
+    for name, server in (("postgres", "database"), ("redis", "redis_stack")):
+        if kind.startswith(name):
+            address: str = request.getfixturevalue(server)
+            return address
     return str(tmp_path / "state.db")

@@ -25,7 +25,7 @@ from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.testing.histories import validate_history
 from tests.middleware.killed import weak
 from tests.middleware.runs import TOOLS, ask, laddered, last
-from tests.servers.kept import THREAD, asking, climbing, make, opened
+from tests.servers.kept import SERIALIZED, THREAD, asking, climbing, make, opened
 
 
 def acts(told: list[GuardEvent]) -> list[tuple[str, int]]:
@@ -93,6 +93,7 @@ async def test_the_counts_of_a_thread_go_on_elsewhere(kind: str, where: str) -> 
     assert last(state).response_metadata["loopguard_exit"]["budget"] == "model_calls"
 
 
+@pytest.mark.parametrize("kind", SERIALIZED)
 async def test_a_strict_serializer_takes_all_that_the_guard_keeps(
     kind: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,6 +109,7 @@ async def test_a_strict_serializer_takes_all_that_the_guard_keeps(
     assert json.loads(json.dumps(state["loopguard"])) == state["loopguard"]
 
 
+@pytest.mark.parametrize("kind", SERIALIZED)
 async def test_an_encrypting_serializer_takes_it_as_well(kind: str, where: str) -> None:
     """The run goes on from data that nobody can read."""
     key = b"sixteen bytes ..".ljust(16)
@@ -181,18 +183,3 @@ async def test_two_workers_on_one_thread_lose_no_call(
     ledger.close()
 
     assert len(model.requests) == 7
-
-
-def test_redis_keeps_a_run() -> None:
-    """The Redis checkpointer, where there is a Redis with search and JSON modules."""
-    url = os.environ.get("LOOPGUARD_REDIS_STACK_URL")
-    if url is None:
-        pytest.skip("LOOPGUARD_REDIS_STACK_URL names no Redis with search and JSON")
-    redis = pytest.importorskip("langgraph.checkpoint.redis")
-    with redis.RedisSaver.from_conn_string(url) as saver:
-        saver.setup()
-        saver.delete_thread("t")
-        climbing(saver).invoke(ask(), THREAD)
-        state = climbing(saver).get_state(THREAD).values
-
-    assert state["loopguard_exit"]["reason"] == "loop"

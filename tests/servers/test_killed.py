@@ -10,15 +10,15 @@ import pytest
 from tests.middleware.test_resume import by_turn
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=[None, "postgres", "redis_stack_server"])
 def runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> list[dict[str, Any]]:
     """A run, uninterrupted first, then killed at twenty random moments."""
     folder = str(tmp_path_factory.mktemp("killed"))
     command = [sys.executable, "-m", "tests.middleware.killed", folder]
-    if request.param == "postgres":
-        command += ["--server", request.getfixturevalue("postgres")]
+    if request.param:
+        command += ["--server", request.getfixturevalue(request.param)]
     command += ["--points", "20"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=300)
     found: list[dict[str, Any]] = json.loads(done.stdout)
