@@ -25,13 +25,13 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.errors import EmptyChannelError
 from langgraph.types import Overwrite
-from tenacity import retry, retry_if_result, stop_after_delay, wait_exponential
 
 from loopguard_lg import hooks, memory as memories, prompts
 from loopguard_lg.adapters.driving import Do, Work
 from loopguard_lg.adapters.graph_state import identified, parts, update_of
 from loopguard_lg.adapters.messages import note
 from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.adapters.saved import Saved
 from loopguard_lg.errors import NothingGoodError
 from loopguard_lg.findings import Finding
 from loopguard_lg.ladder import Escalate
@@ -39,20 +39,6 @@ from loopguard_lg.memory import Memory, fold, write
 from loopguard_lg.policy import Policy
 
 _NOTE_BYTES = 1_000
-
-
-def checkpoint_of(config: RunnableConfig) -> str | None:
-    """The id of the checkpoint that this superstep began with, where there is one."""
-    settings = config.get("configurable", {})
-    if settings.get("__pregel_checkpointer") is None:
-        return None
-    found: str | None = (settings.get("checkpoint_map") or {}).get(_namespace(settings))
-    return found
-
-
-def _namespace(settings: Mapping[str, Any]) -> str:
-    """The graph's own namespace: that of the task without its last part."""
-    return str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
 
 
 def restored(
@@ -70,7 +56,7 @@ def restored(
     if point is None:
         hooks.logger.warning("loopguard: no checkpoint to put %s back from", names)
         return {}
-    past = _Past(config, point, _channels(config))
+    past = _Past(Saved(config, point), _channels(config))
     try:
         found: dict[str, Any] = yield Do(
             lambda: past.read(names), lambda: past.aread(names)
@@ -88,43 +74,19 @@ def _channels(config: RunnableConfig) -> Mapping[str, Any]:
     return found[0] if found else {}
 
 
-_patiently = retry(
-    retry=retry_if_result(lambda found: found is None),
-    wait=wait_exponential(0.02),
-    stop=stop_after_delay(1),
-    retry_error_callback=lambda state: None,
-)
-"""Read again for a second: LangGraph writes checkpoints beside the run."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Past:
     """A checkpoint of the thread that runs."""
 
-    config: RunnableConfig
-    point: str
+    at: Saved
     channels: Mapping[str, Any]
-
-    @property
-    def _saver(self) -> Any:
-        return self.config["configurable"]["__pregel_checkpointer"]
-
-    @property
-    def _where(self) -> RunnableConfig:
-        settings = self.config["configurable"]
-        where = {
-            "thread_id": settings["thread_id"],
-            "checkpoint_ns": _namespace(settings),
-            "checkpoint_id": self.point,
-        }
-        return {"configurable": where}
 
     def read(self, names: Iterable[str]) -> dict[str, Any]:
         """The update that sets these channels to what they were."""
-        saved = _patiently(self._saver.get_tuple)(self._where)
+        at, saved = self.at, self.at.read()
         known, deltas = self._split(saved, names)
         written = (
-            self._saver.get_delta_channel_history(config=self._where, channels=deltas)
+            at.saver.get_delta_channel_history(config=at.where, channels=deltas)
             if deltas
             else {}
         )
@@ -132,12 +94,10 @@ class _Past:
 
     async def aread(self, names: Iterable[str]) -> dict[str, Any]:
         """The same on an event loop."""
-        saved = await _patiently(self._saver.aget_tuple)(self._where)
+        at, saved = self.at, await self.at.aread()
         known, deltas = self._split(saved, names)
         written = (
-            await self._saver.aget_delta_channel_history(
-                config=self._where, channels=deltas
-            )
+            await at.saver.aget_delta_channel_history(config=at.where, channels=deltas)
             if deltas
             else {}
         )
@@ -146,7 +106,7 @@ class _Past:
     def _split(self, saved: Any, names: Iterable[str]) -> tuple[list[str], list[str]]:
         """The channels that there are, and those whose writes have to be replayed."""
         if saved is None:
-            raise NothingGoodError(f"the checkpoint {self.point} is gone")
+            raise NothingGoodError(f"the checkpoint {self.at.point} is gone")
         known = [name for name in names if name in self.channels]
         for name in sorted({*names} - {*known}):
             hooks.logger.warning("loopguard: no channel %r to put back", name)
