@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,15 +16,6 @@ if TYPE_CHECKING:
     from loopguard_lg.testing.cassettes import Recording
 
 SECONDS_PER_REQUEST = 900.0
-
-_RECORDINGS = Path(__file__).parents[2] / "cassettes"
-
-# Scenarios that nobody has recorded so far run only where they are named.
-collect_ignore = [
-    name
-    for name in ("test_coding_scenarios.py",)
-    if not (_RECORDINGS / name.removesuffix(".py")).exists()
-]
 
 
 def chat_model(role: str, recording: Recording) -> ChatOpenAI:

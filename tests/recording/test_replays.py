@@ -23,7 +23,7 @@ from .repository import WITH_FILES, agent, ask
 from .test_scenarios import WORKERS
 
 ROOT = Path(__file__).parents[2]
-RECORDINGS = sorted((ROOT / "cassettes/test_scenarios").glob("*.yaml"))
+RECORDINGS = sorted((ROOT / "cassettes").glob("*/*.yaml"))
 
 
 def requests(path: Path) -> Iterator[dict[str, Any]]:
