@@ -154,7 +154,7 @@ def prometheus(exported: str, tmp_path: Path) -> Iterator[Asks]:
     server, thread = start_http_server(0, "127.0.0.1")
     target = {"targets": [f"127.0.0.1:{server.server_port}"]}
     config = {
-        "global": {"scrape_interval": "200ms", "evaluation_interval": "200ms"},
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(RULES)],
         "scrape_configs": [{"job_name": "agents", "static_configs": [target]}],
     }
