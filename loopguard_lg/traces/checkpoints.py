@@ -36,8 +36,10 @@ _CHAIN = (
 _WRITES = (
     "SELECT checkpoint_id, type, {value} FROM {table}"
     " WHERE thread_id = ? AND checkpoint_ns = ? AND channel = ?"
-    " ORDER BY checkpoint_id, task_path, task_id, idx"
+    " ORDER BY checkpoint_id, {path}task_id, idx"
 )
+_PATH = "task_path"
+"""Where a task stands in its superstep; older SQLite savers keep no such column."""
 
 
 def is_address(path: str) -> bool:
@@ -54,7 +56,10 @@ def sqlite(path: str) -> Iterator[dict[str, Any] | str]:
         def query(text: str, values: Sequence[Any]) -> Rows:
             return connection.execute(text, values).fetchall()
 
-        yield from _threads(query, "writes", "value", _sqlite_values)
+        columns = [row[1] for row in query("PRAGMA table_info(writes)", ())]
+        path = f"{_PATH}, " if _PATH in columns else ""
+        writes = _WRITES.format(table="writes", value="value", path=path)
+        yield from _threads(query, writes, _sqlite_values)
     finally:
         connection.close()
 
@@ -73,15 +78,17 @@ def postgres(address: str) -> Iterator[dict[str, Any] | str]:
                 made: Any = text.replace("?", "%s")
                 return connection.execute(made, values).fetchall()
 
-            yield from _threads(query, "checkpoint_writes", "blob", _postgres_values)
+            writes = _WRITES.format(
+                table="checkpoint_writes", value="blob", path=f"{_PATH}, "
+            )
+            yield from _threads(query, writes, _postgres_values)
     except psycopg.Error as error:
         raise RuntimeError(str(error)) from None
 
 
 def _threads(
-    query: Query, table: str, value: str, values: Callable[..., Rows]
+    query: Query, writes: str, values: Callable[..., Rows]
 ) -> Iterator[dict[str, Any] | str]:
-    writes = _WRITES.format(table=table, value=value)
     for thread, namespace in query(_THREADS, ()):
         name = f"{thread}/{namespace}" if namespace else thread
         branch = _branch(query(_CHAIN, (thread, namespace)))

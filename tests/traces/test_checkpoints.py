@@ -127,6 +127,21 @@ def test_threads_are_runs_of_their_own(saving: Saving) -> None:
     assert names == ["a", "b"]
 
 
+def test_a_file_of_an_older_saver_is_read(tmp_path: Path) -> None:
+    """Its table of writes has no `task_path`."""
+    path = f"{tmp_path}/state.db"
+    with SqliteSaver.from_conn_string(path) as saver:
+        agent = create_agent(ScriptedModel(default="yes"), TOOLS, checkpointer=saver)
+        agent.invoke(ask("first"), THREAD)
+        columns = [row[1] for row in saver.conn.execute("PRAGMA table_info(writes)")]
+        if "task_path" in columns:
+            saver.conn.execute("ALTER TABLE writes DROP COLUMN task_path")
+            saver.conn.commit()
+    run = only(path)
+
+    assert [step["text"] for step in run.steps] == ["first", "yes"]
+
+
 def test_a_branch_that_was_left_is_not_read(saving: Saving) -> None:
     """After going back the newest branch counts, from the beginning."""
     with saving() as (saver, path):
