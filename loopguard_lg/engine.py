@@ -9,15 +9,15 @@ one its vote and is named in `Verdict.faults`; it never costs the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from loopguard_lg import budgets, ladder, memory as memories, scratchpad
+from loopguard_lg import budgets, ladder, memory as memories, scratchpad, triggers
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.detectors import arbiter
 from loopguard_lg.digests import call_digest
-from loopguard_lg.findings import Finding
+from loopguard_lg.findings import GAVE_UP, Finding
 from loopguard_lg.history import COMPACTION, REPORT, History, Mark, Seen
 from loopguard_lg.ladder import Escalate, Reflect
 from loopguard_lg.memory import Memory
@@ -59,6 +59,12 @@ class Verdict:
     recovered: bool = False
     faults: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def hands_up(self) -> bool:
+        """Whether the agent gave up, and a stronger model goes on instead."""
+        gave_up = self.finding is not None and self.finding.kind == GAVE_UP
+        return gave_up and self.action == "escalate"
+
 
 def decide(
     policy: Policy, memory: Mapping[str, Any] | None, event: Event
@@ -84,6 +90,8 @@ def decide(
         _new_word(after, event)
     judge = _judge if isinstance(event, (Turn, Compaction)) else _settled
     verdict = judge(policy, before, after, history, faults)
+    if isinstance(event, Turn) and verdict.action != "exit":
+        verdict = _handed_up(policy, before, after, event, verdict)
     if after["pad"] is not before["pad"]:
         after["pad"] = scratchpad.capped(after["pad"])
     return _closed(policy, after, verdict, faults)
@@ -165,7 +173,7 @@ def _judge(
     faults: list[tuple[str, str]],
 ) -> Verdict:
     findings = _findings(policy, history, faults)
-    finding = _blocked(before["ladder"], history)
+    finding = triggers.held_again(before["ladder"], history)
     if finding is None and findings:
         finding = _chosen(policy, findings, history, faults)
     state = None
@@ -185,6 +193,22 @@ def _judge(
         findings=findings,
         progress=history.progress,
     )
+
+
+def _handed_up(
+    policy: Policy, before: Memory, after: Memory, turn: Turn, verdict: Verdict
+) -> Verdict:
+    """The verdict where the agent gave up before a stronger model had its go."""
+    finding = triggers.gave_up(turn, verdict.i)
+    if finding is None:
+        return verdict
+    state = ladder.handed_up(policy.ladder, before["ladder"], finding, verdict.i)
+    if state is None:
+        return verdict
+    after["ladder"] = state
+    after["pad"] = scratchpad.add(after["pad"], "branches", finding.detail)
+    rung = state["rung"]
+    return replace(verdict, action="escalate", rung=rung, finding=finding, good=False)
 
 
 def _replied(state: Memory, history: History) -> bool:
@@ -236,38 +260,6 @@ def _chosen(
         return None
 
 
-def _blocked(state: Memory, history: History) -> Finding | None:
-    """A held call that was asked for again is a trigger by itself; one that a budget
-    refused is none.
-    """
-    if not state.get("rung"):
-        return None
-    held, files = state.get("holds", ()), state.get("files", ())
-    tools = [
-        seen.tool
-        for seen in history.now
-        if seen.blocked and (seen.call in held or _edits(seen, files))
-    ]
-    return _again(state, history.i, tools[0]) if tools else None
-
-
-def _edits(seen: Seen, files: Sequence[int]) -> bool:
-    return seen.role == "write" and seen.place in files
-
-
-def _again(state: Memory, i: int, tool: str = "") -> Finding:
-    """The finding that the ladder stands for, as it is at turn `i`."""
-    return Finding(
-        kind=state["kind"],
-        steps=(state["at"], i),
-        count=1,
-        threshold=1,
-        detail=state["detail"],
-        key=state["key"],
-        tool=tool,
-    )
-
-
 def standing(policy: Policy, memory: Memory, *, due: bool) -> Verdict:
     """What holds where nothing new has happened: a budget that is out stays out.
 
@@ -283,7 +275,7 @@ def standing(policy: Policy, memory: Memory, *, due: bool) -> Verdict:
         action="exit" if out else _action(policy, state) if rung else "continue",
         i=memory["history"].get("i", -1),
         rung=rung,
-        finding=_again(state, state["at"]) if rung else None,
+        finding=triggers.standing(state, state["at"]) if rung else None,
         exceeded=out,
     )
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+GAVE_UP = "gave_up"
+"""The kind of what is no loop: the agent itself says that it can't go on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

@@ -240,16 +240,40 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     """
     if "at" in state and not _is_fresh(ladder, state, finding):
         return None
-    rung, count = state.get("rung", 0), state.get("count", 0) + 1
-    up = _next(ladder, state, finding, count)
+    up = _next(ladder, state, finding, state.get("count", 0) + 1)
+    return _standing_at(up, ladder, state, finding, i)
+
+
+def handed_up(ladder: Ladder, state: State, finding: Finding, i: int) -> State | None:
+    """The state where an agent gives up at turn `i` and a stronger model takes over.
+
+    `None` where this run has had every one that is above, or all its interventions.
+    """
+    had = {*state.get("branches", ()), *range(1, state.get("rung", 0) + 1)}
+    above = (
+        up
+        for up, on in enumerate(ladder.rungs, 1)
+        if up not in had and isinstance(on, Escalate) and on.model is not None
+    )
+    up = next(above, None)
+    if up is None or state.get("count", 0) >= ladder.most:
+        return None
+    return _standing_at(up, ladder, state, finding, i)
+
+
+def _standing_at(
+    up: int, ladder: Ladder, state: State, finding: Finding, i: int
+) -> State:
+    """The state after an intervention at turn `i` that leads to the rung `up`."""
     on = ladder.at(up)
+    onset = min(finding.onset, state.get("onset", i)) if state.get("rung") else None
     return {
         "rung": up,
         "key": finding.key,
         "kind": finding.kind,
         "detail": finding.detail[:200],
         "at": i,
-        "onset": min(finding.onset, state.get("onset", i)) if rung else finding.onset,
+        "onset": finding.onset if onset is None else onset,
         **_passed_over(on, up, state, finding),
         "holds": [] if isinstance(on, Escalate) else _held(state, finding, "holds"),
         **_blocked_files(ladder, on, state, finding),
@@ -257,7 +281,7 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
         "by": up,
         "since": 0,
         "tool": finding.tool[:80],
-        "count": count,
+        "count": state.get("count", 0) + 1,
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from loopguard_lg import scratchpad
 from loopguard_lg.budgets import in_words
-from loopguard_lg.findings import Finding
+from loopguard_lg.findings import GAVE_UP, Finding
 from loopguard_lg.steps import clip
 
 VERSION = 1
@@ -35,6 +35,7 @@ _OTHER = {
     "bloat": "finish this step and hand over with a short summary",
     "chanting": "give the final answer once, or take an action",
     "invalid": "choose one of the tools that exist, with arguments of its schema",
+    GAVE_UP: "look where nobody has looked yet",
 }
 
 
@@ -62,9 +63,10 @@ def rollback(
     The world is not rolled back, so what was done stays listed. At most `limit` bytes,
     as far as the scratchpad can make room.
     """
+    why = "they came to nothing" if finding.kind == GAVE_UP else "they went in circles"
     head = (
-        "[loop guard] The attempts that followed were left out: they went in "
-        f"circles ({_seen(finding)}). If what is known answers the task, give the "
+        f"[loop guard] The attempts that followed were left out: {why} "
+        f"({_seen(finding)}). If what is known answers the task, give the "
         "final answer now. Otherwise take a different action in your next reply"
         f"{_suggestion(finding, tools)}."
     )

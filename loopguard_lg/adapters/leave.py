@@ -28,6 +28,7 @@ def _ask_user(question: str) -> str:
 
 
 give_up: BaseTool = tool("give_up")(_give_up)
+give_up.tags = ["exit"]  # so that the engine, and a replay, tell it from an app's own
 ask_user: BaseTool = tool("ask_user")(_ask_user)
 
 TOOLS: Mapping[str, BaseTool] = {"give_up": give_up, "ask_user": ask_user}

@@ -289,6 +289,7 @@ class Guard:
             noted["began"] = self.wall()
         vain = bool(noted.get("vain"))
         verdict = due(self.policy, seen, before, memory, vain=vain)
+        noted |= {"exit": None} if verdict.hands_up else {}
         chosen = noted.pop("chosen", None)
         memory = answers.carried_out(chosen, self.policy, before, memory, scene)
         noted["acts"] = (
