@@ -24,8 +24,10 @@ from loopguard_lg import (
     Reflect,
     decide,
 )
+from loopguard_lg.digests import call_digest
 from loopguard_lg.hooks import GuardEvent
-from loopguard_lg.memory import load
+from loopguard_lg.memory import Memory, load
+from loopguard_lg.steps import Event, Human, Turn
 from loopguard_lg.testing.doubles import ScriptedModel
 from loopguard_lg.testing.histories import assert_valid_history
 from tests.fuzz import worlds
@@ -155,6 +157,8 @@ class Runs(RuleBasedStateMachine):
         if not self.raises:
             assert worlds.done["model"] <= self.allowed + 1, worlds.done
             assert worlds.done["calls"] <= self.allowed + 2 + WIDEST, worlds.done
+        if not (self.raised or self.raises or state.interrupts):
+            self.check_counts(state.values["loopguard"]["used"]["run"])
         messages = state.values["messages"]
         # A graph keeps a broken call as it came; requests are still whole.
         self.torn |= any(getattr(m, "invalid_tool_calls", ()) for m in messages)
@@ -164,8 +168,27 @@ class Runs(RuleBasedStateMachine):
         memory = load(channel)
         for event in self.seen:
             assert event.event is not None
+            self.check_holds(memory, event.event)
             verdict, memory = decide(self.policy, memory, event.event)
             assert _told(verdict) == _told(event.verdict)
+
+    def check_counts(self, used: dict[str, float]) -> None:
+        """What a word has cost is counted, and once."""
+        events = [e.event for e in self.seen]
+        words = [n for n, event in enumerate(events) if isinstance(event, Human)]
+        turns = [e for e in events[words[-1] :] if isinstance(e, Turn)]
+        most = worlds.done["model"] + worlds.done["summaries"]
+        assert worlds.done["model"] <= used.get("model_calls", 0) <= most, used
+        made = sum(not (s.blocked or s.cached) for t in turns for s in t.steps)
+        assert worlds.done["calls"] <= used.get("tool_calls", 0) == made, used
+
+    def check_holds(self, memory: Memory, event: Event) -> None:
+        """A call that the ladder holds is not made."""
+        held = memory["ladder"].get("holds", ())
+        steps = event.steps if isinstance(event, Turn) else ()
+        for step in steps:
+            if call_digest(step.tool, step.args, self.policy.tools) in held:
+                assert step.blocked, step
 
     def check_ladder(self) -> None:
         """Rungs are taken one by one, and no more often than the ladder allows."""

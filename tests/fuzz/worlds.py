@@ -131,11 +131,16 @@ def agent(model: ScriptedModel, policy: Policy, observer: Any) -> Any:
     return create_agent(model, TOOLS, middleware=[guard], checkpointer=InMemorySaver())
 
 
+def _summed_up(sent: Any) -> str:
+    done["summaries"] += 1
+    return "what was"
+
+
 def summarizing(model: ScriptedModel, policy: Policy, observer: Any) -> Any:
     """An agent whose older messages are summed up while it runs."""
     guard = LoopGuardMiddleware(policy, observers=[observer], clock=lambda: 0.0)
     summary = SummarizationMiddleware(
-        ScriptedModel(default="what was", validate=False),
+        ScriptedModel(default=_summed_up, validate=False),
         trigger=("messages", 9),
         keep=("messages", 4),
     )
