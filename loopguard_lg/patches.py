@@ -69,10 +69,10 @@ def parts_of(text: str) -> tuple[Part, ...]:
     """What a patch does, file by file."""
     lines = text[:_MOST].splitlines()
     starts = [(at, head) for at in range(len(lines)) if (head := _head(lines, at))]
-    ends = [at for at, _ in starts[1:]] + [len(lines)]
+    heads = [*starts, (len(lines), None)]
     return tuple(
         _part(*head, lines[at + 1 : end])
-        for (at, head), end in zip(starts, ends, strict=True)
+        for (at, head), (end, _) in zip(starts, heads[1:], strict=True)
     )
 
 

@@ -34,7 +34,7 @@ def check(
         if budget.usd is None or budget.unknown_price == "ignore":
             continue
         for name in names:
-            if name in policy.prices or (name and prices.listed(name)):
+            if prices.known(name, policy.prices):
                 continue
             raise PolicyError(
                 f"budget.usd={budget.usd!r} can't be kept: no price is known for "

@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from loopguard_lg.budgets import Price
+from loopguard_lg.redaction.logs import note_failure
 from loopguard_lg.steps import Tokens
 
 
@@ -14,10 +15,19 @@ def cost(
     model: str | None, tokens: Tokens | None, own: Mapping[str, Price] | None = None
 ) -> float | None:
     """US dollars of a call of `model`; `None` where no price or usage is known."""
-    if not model or tokens is None:
+    price = None if tokens is None else known(model, own)
+    return None if price is None or tokens is None else price.of(tokens)
+
+
+def known(model: str | None, own: Mapping[str, Price] | None = None) -> Price | None:
+    """The price of `model`, your own first; `None` also where a table fails."""
+    if not model:
         return None
-    price = (own or {}).get(model) or listed(model)
-    return price.of(tokens) if price else None
+    try:
+        return (own or {}).get(model) or listed(model)
+    except Exception:  # a table must not end the run; budgets in dollars refuse it
+        note_failure(known, f"no price of {model!r} can be looked up")
+        return None
 
 
 @lru_cache(maxsize=256)

@@ -159,5 +159,8 @@ def test_what_a_patch_leaves_is_judged_as_a_whole(text: str, weaker: bool) -> No
 
 @given(st.text(alphabet=" +-@*\n/abUpdateFile:.", max_size=300))
 def test_any_text_can_be_read_as_a_patch(text: str) -> None:
-    """Nothing raises."""
+    """Nothing raises, with the name of a file or without."""
     parts_of(f"*** Begin Patch\n*** Update File: a\n{text}")
+
+    assert parts_of("*** Begin Patch\n*ile: a.py\n@@\n-x++y\n*** End Patch") == ()
+    parts_of(f"*** Begin Patch\n{text}")

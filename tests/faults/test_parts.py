@@ -22,6 +22,7 @@ from loopguard_lg import (
 )
 from loopguard_lg.budgets import Price
 from loopguard_lg.detectors import DEFAULTS
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.findings import Finding
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.middleware.runs import THREAD, TOOLS, Way, ask, executed, guarded
@@ -155,6 +156,34 @@ def test_an_observer_that_always_fails_is_logged_once(
     guarded(looping(), observers=[broken]).invoke(ask())
 
     assert caplog.text.count("an observer failed") == 1
+
+
+class Prices(dict[str, Price]):
+    """A table of prices that can't be read."""
+
+    def get(self, *_: Any) -> Any:
+        """Fail."""
+        raise ZeroDivisionError("broken")
+
+
+def test_a_table_of_prices_that_fails_costs_the_prices(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Calls are counted without their price, and other budgets hold."""
+    policy = Policy(prices=Prices(), budget=Budget(model_calls=3))
+    model = ScriptedModel(default=lambda sent: call("read", path=str(len(sent))))
+
+    report = way(guarded(model, policy), ask(), {})["loopguard_exit"]
+
+    assert (report["budget"], report["usage"]["unpriced"]) == ("model_calls", 3)
+
+
+def test_a_table_of_prices_that_fails_keeps_no_budget_in_dollars(way: Way) -> None:
+    """Such a run does not begin."""
+    policy = Policy(prices=Prices(), budget=Budget(usd=1.0))
+
+    with pytest.raises(PolicyError, match="no price is known"):
+        way(guarded(looping(), policy), ask(), {})
 
 
 PRICES = {"scripted": Price(input=1.0, output=1.0)}
