@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
@@ -39,11 +39,14 @@ from loopguard_lg.adapters.graph_stronger import stronger_node
 from loopguard_lg.adapters.graph_tools import ToolsNode
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import SharedScratchpad
+from loopguard_lg.adapters.tool_call import check_files
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import Observer, checked
-from loopguard_lg.ladder import Escalate
 from loopguard_lg.policy import Policy
+
+if TYPE_CHECKING:  # git and locks are for those who use them
+    from loopguard_lg.adapters.workspace import Workspace
 
 __all__ = ["coverage", "guard_graph"]
 
@@ -60,6 +63,7 @@ def guard_graph(
     messages_key: str = "messages",
     observers: Sequence[Observer] | Observer = (),
     shared: SharedScratchpad | None = None,
+    workspace: Workspace | None = None,
     fleet: Fleet | None = None,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], Any] = time.sleep,
@@ -85,6 +89,7 @@ def guard_graph(
         observers: Are told what the guard saw and did.
         shared: What runs of other threads ruled out, in the store that the graph is
             compiled with.
+        workspace: The files that the graph works on.
         fleet: Budgets that other runs and workers draw from as well.
         clock: Seconds from any start, to time nodes.
         sleep: Lets seconds pass between two tries of a call, or two polls.
@@ -97,7 +102,7 @@ def guard_graph(
     names = _listed(tools)
     _check(builder, model, names)
     policy = Policy.checked(policy)
-    _check_rungs(policy)
+    _check_rungs(policy, workspace)
     _check_restored(builder, policy, messages_key)
     known = {t.name: t for name in names for t in _tools_of(builder, name)}
     guard = Guard(
@@ -117,6 +122,7 @@ def guard_graph(
         clock=clock,
         shared=shared,
         fleet=fleet,
+        workspace=workspace,
     )
     graph = _Install(builder, site, names, _empty(builder), wide(builder))
     graph.nodes(stronger)
@@ -138,7 +144,7 @@ def _check_restored(builder: Builder, policy: Policy, key: str) -> None:
                 )
 
 
-def _check_rungs(policy: Policy) -> None:
+def _check_rungs(policy: Policy, workspace: Workspace | None) -> None:
     """Refuse what only a middleware can do: here the app's own node calls the model."""
     for rung in policy.acting.ladder.rungs:
         for name, plain in (("temperature", None), ("samples", 1)):
@@ -149,11 +155,7 @@ def _check_rungs(policy: Policy) -> None:
                     f"calls its model by itself; leave {name} out, or use "
                     "Escalate(model=...), reading_only or hide_tool"
                 )
-        if isinstance(rung, Escalate) and rung.files:
-            raise PolicyError(
-                "Escalate.files=True: a graph knows no workspace; leave files out, or "
-                "guard an agent with LoopGuardMiddleware(workspace=...)"
-            )
+    check_files(policy, workspace)
 
 
 def _empty(builder: Builder) -> Builder:

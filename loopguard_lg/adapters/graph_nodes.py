@@ -20,7 +20,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from loopguard_lg import budgets, hooks
-from loopguard_lg.adapters import driving, graph_shared, past
+from loopguard_lg.adapters import driving, graph_files, graph_shared, past
 from loopguard_lg.adapters.driving import Run, adrive, drive
 from loopguard_lg.adapters.exits import KEY, tagged
 from loopguard_lg.adapters.fleet_call import Call, FleetRefusedError, drawn
@@ -251,6 +251,7 @@ class ModelNode(Node):
         look = site.look(state, config, node=self.name)
         if look.due != (ESCALATE if self.weaker is not None else None):
             return site.sent_to(state, self.name, look.due or site.model)
+        look = yield from graph_files.before(site, look)
         look = self._noted((yield from graph_shared.before(site, look, config)))
         return (yield from self._turn(look, state, sent, config))
 
@@ -284,6 +285,7 @@ class ModelNode(Node):
         if reply is not None and not reply.tool_calls:
             messages = look.scene.messages
             look = yield from graph_shared.after(site, look, config, messages)
+            yield from graph_files.done(site)
         update = {**unwritten(out, put), **self._update(state, look, out, seconds)}
         return self.done(
             state, config, out, self._beyond(entry, reply, seconds), **update

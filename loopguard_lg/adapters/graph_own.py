@@ -12,7 +12,7 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.types import Send
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters import graph_shared, leave, past, tree
+from loopguard_lg.adapters import graph_files, graph_shared, leave, past, tree
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_nodes import Work
 from loopguard_lg.adapters.graph_site import (
@@ -48,10 +48,10 @@ class Own:
 
     def reflect(self, state: State, config: RunnableConfig) -> Work:
         """Keep for the model's node what it is to be told."""
-        yield from ()
         look = self.site.look(state, config)
         if look.due != REFLECT:
             return self.site.sent_to(state, REFLECT, look.due or self.site.model)
+        look = yield from graph_files.before(self.site, look)
         self.site.tell(look)
         host = look.plan.before["host"]
         pace = {"step": host.get("step"), "lap": host.get("lap")}
@@ -78,9 +78,11 @@ class Own:
         answers = self._answers(state)
         after = site.after(state, {site.key: answers})
         look = site.look(after, config)
-        if look.due != name or look.plan.final is None:
+        final = look.plan.final
+        if look.due != name or final is None:
             return site.sent_to(state, name, look.due or site.model)
-        final = with_mark(look.plan.final, {"place": self._place(config)})
+        look = yield from graph_files.before(site, look)
+        final = with_mark(look.plan.final or final, {"place": self._place(config)})
         look = yield from graph_shared.before(site, look, config)
         site.tell(look)
         if look.plan.report is not None and name == GIVE_UP:

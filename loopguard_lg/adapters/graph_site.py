@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -44,6 +44,9 @@ from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.ladder import AskUser, Escalate
 from loopguard_lg.memory import Memory, fold, write
+
+if TYPE_CHECKING:  # git and locks are for those who use them
+    from loopguard_lg.adapters.workspace import Workspace
 
 REFLECT = "loopguard_reflect"
 ESCALATE = "loopguard_escalate"
@@ -85,6 +88,7 @@ class Site:
         clock: Seconds from any start.
         shared: What runs of other threads ruled out, if that is shared.
         fleet: Budgets that other runs draw from as well.
+        workspace: The files that the graph works on.
     """
 
     guard: Guard
@@ -96,6 +100,7 @@ class Site:
     clock: Callable[[], float]
     shared: SharedScratchpad | None = None
     fleet: Fleet | None = None
+    workspace: Workspace | None = None
 
     @property
     def asks(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from loopguard_lg import budgets, memory as memories
-from loopguard_lg.adapters import leave
+from loopguard_lg.adapters import driving, graph_files, leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run
 from loopguard_lg.adapters.graph_nodes import Node, Work, spent
@@ -97,6 +97,7 @@ class ToolsNode(Node):
         state, sent = opened(given)
         batch = _batch(self.site.messages(state), sent, _place(config))
         answers = self._answers(state, config, batch)
+        answers |= yield from self._locked(state, batch, answers)
         left = [
             self._ask(state, batch, call)
             for n, call in enumerate(batch.calls)
@@ -106,7 +107,8 @@ class ToolsNode(Node):
             return self._refused(state, config, [*answers.values()])
         outs, spend = [], None
         for group in self._groups(left):
-            out, took = yield from self._executed(state, sent, batch, group)
+            work = self._executed(state, sent, batch, group)
+            out, took = yield from graph_files.watched(self.site, state, group, work)
             if batch.reply is not None:
                 out = rewritten(out, self.site.key, lambda found: _kept(found, batch))
             outs.append(out)
@@ -145,6 +147,19 @@ class ToolsNode(Node):
                 answer = leave.asked(call, batch.messages, resumable=resumable)
             if answer is not None:
                 found[n] = answer
+        return found
+
+    def _locked(
+        self, state: State, batch: _Batch, answers: Collection[int]
+    ) -> driving.Work[dict[int, ToolMessage]]:
+        """The answers to calls on whose files others work, by position."""
+        found: dict[int, ToolMessage] = {}
+        for n in batch.open:
+            if n not in answers:
+                call = batch.calls[n]
+                refusal = yield from graph_files.refusal(self.site, state, call)
+                if refusal is not None:
+                    found[n] = refusal
         return found
 
     def _asks(self, call: Call) -> bool:

@@ -35,12 +35,20 @@ from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.saved import checkpoint_of
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
-from loopguard_lg.adapters.tool_call import ToolCall, agent_id, read, resumable
+from loopguard_lg.adapters.tool_call import (
+    Actor,
+    ToolCall,
+    acting,
+    agent_id,
+    check_files,
+    read,
+    resumable,
+)
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.fleet import Fleet
 from loopguard_lg.hooks import GuardEvent, Observer, checked
 from loopguard_lg.ladder import AskUser, Escalate
-from loopguard_lg.memory import fold, load
+from loopguard_lg.memory import fold
 from loopguard_lg.policy import Policy
 
 if TYPE_CHECKING:  # git and locks are for those who use them
@@ -139,8 +147,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         )
         self._shared = shared
         self._workspace = workspace
-        if workspace is None:
-            _check_files(self.policy)
+        check_files(self.policy, workspace)
         self._fleet = fleet
         self._clock = clock
         self._models = _resolved(self.policy)
@@ -220,7 +227,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Execute a call if it may be, and note how it went."""
-        return await adrive(self._call(request), partial(_called, handler))
+        return await adrive(self._call(request), partial(_aran, handler))
 
     def lets_through(
         self, request: ToolCallRequest, tools: Sequence[BaseTool] = ()
@@ -249,8 +256,9 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             work if self._fleet is None else turn.drawn(self._fleet, work, self._clock)
         )
 
-    def _files(self, turn: ModelCall) -> tuple[Policy, Plan, list[GuardEvent], str]:
-        return self.policy, turn.plan, turn.told, agent_id(self._name)
+    def _files(self, turn: ModelCall) -> tuple[Actor, Plan, list[GuardEvent]]:
+        actor = acting(self.policy, self._name, turn.plan.before)
+        return actor, turn.plan, turn.told
 
     def _call(self, request: ToolCallRequest) -> Work[ToolMessage | Command[Any]]:
         work = ToolCall(
@@ -261,11 +269,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         ).work()
         if self._workspace is None:
             return work
-        host = load(read(request.state, self._channel))["host"]
-        agent = agent_id(self._name)
-        return self._workspace.around(
-            self.policy, agent, request, work, host.get("began")
-        )
+        actor = acting(self.policy, self._name, read(request.state, self._channel))
+        return self._workspace.around(actor, request, work)
 
     def _turn(self, request: ModelRequest[Any]) -> ModelCall:
         scene = _scene(request)
@@ -295,22 +300,6 @@ def _ran(handler: Callable[[Any], Any], run: driving.Run) -> Any:
 async def _aran(handler: Callable[[Any], Any], run: driving.Run) -> Any:
     out = _ran(handler, run)
     return await out if isawaitable(out) else out
-
-
-async def _called(handler: Callable[[Any], Any], run: driving.Run) -> Any:
-    """What a tool gives, or what is done beside it, off the event loop."""
-    if run.what is None:
-        return await handler(run.given)
-    return await asyncio.to_thread(run.what, *run.given)
-
-
-def _check_files(policy: Policy) -> None:
-    for at, rung in enumerate(policy.ladder.rungs):
-        if isinstance(rung, Escalate) and rung.files:
-            raise PolicyError(
-                f"ladder[{at}].files=True needs the files: give the guard a "
-                "workspace=Workspace(folder)"
-            )
 
 
 def _whose(request: ModelRequest[Any]) -> Run:

@@ -22,6 +22,10 @@ from loopguard_lg.adapters.driving import CutOffError, Run, Work
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tree import level
+from loopguard_lg.errors import PolicyError
+from loopguard_lg.ladder import Escalate
+from loopguard_lg.memory import load
+from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Step
 
 Result: TypeAlias = ToolMessage | Command[Any]
@@ -163,6 +167,41 @@ def failed(call: Mapping[str, Any], error: Exception) -> ToolMessage:
         tool_call_id=call["id"] or "",
         status="error",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """An agent in one run.
+
+    Attributes:
+        policy: Its settings.
+        agent: Its name, with the run.
+        began: When the run began, in seconds since the epoch.
+    """
+
+    policy: Policy
+    agent: str
+    began: float | None = None
+
+
+def check_files(policy: Policy, workspace: object) -> None:
+    """Refuse to put files back where none are known.
+
+    Raises:
+        PolicyError: A rung wants that, and there is no workspace.
+    """
+    for at, rung in enumerate(policy.acting.ladder.rungs):
+        if isinstance(rung, Escalate) and rung.files and workspace is None:
+            raise PolicyError(
+                f"ladder[{at}].files=True needs the files: give the guard a "
+                "workspace=Workspace(folder)"
+            )
+
+
+def acting(policy: Policy, name: str, memory: Any) -> Actor:
+    """The agent whose task this is, by its settings, its name and its memory."""
+    began = load(memory)["host"].get("began")
+    return Actor(policy=policy, agent=agent_id(name), began=began)
 
 
 def agent_id(name: str) -> str:

@@ -7,23 +7,26 @@ once for each message and never costs the run.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.types import Command
 
 from loopguard_lg import prompts
-from loopguard_lg.adapters import exits, past
-from loopguard_lg.adapters.driving import Do, Run, Work
-from loopguard_lg.adapters.messages import refused, step_of, with_mark
+from loopguard_lg.adapters import exits, past, touched
+from loopguard_lg.adapters.driving import Do, Work
+from loopguard_lg.adapters.messages import refused, step_of
 from loopguard_lg.adapters.plan import Plan
+from loopguard_lg.adapters.tool_call import Actor, Result
+from loopguard_lg.adapters.touched import Touched
 from loopguard_lg.errors import WorkspaceError
 from loopguard_lg.hooks import GuardEvent, logger
 from loopguard_lg.ladder import Escalate
@@ -32,13 +35,11 @@ from loopguard_lg.workspace import targets
 from loopguard_lg.workspace.git import Change, Snapshots
 from loopguard_lg.workspace.locks import Locks
 from loopguard_lg.workspace.waits import Grant
-from loopguard_lg.workspace.watch import Call, Change as Touched, Watch
+from loopguard_lg.workspace.watch import Call, Change as Seen, Watch
 
 T = TypeVar("T")
-Result = ToolMessage | Command[Any]
-
-_TOUCHED = 50
-"""Most changes that are noted of one call."""
+Asked: TypeAlias = tuple[ToolCall, BaseTool | None]
+"""A call, and its tool where that is known."""
 
 
 class Workspace:
@@ -123,38 +124,42 @@ class Workspace:
             self.watch.forget()  # nobody edited that
         return done
 
-    def before(
-        self, policy: Policy, plan: Plan, told: Sequence[GuardEvent], agent: str
-    ) -> Plan:
+    def before(self, actor: Actor, plan: Plan, told: Sequence[GuardEvent]) -> Plan:
         """The plan of a model call, with what is done about the files.
 
         Args:
-            policy: The settings.
+            actor: Who acts.
             plan: What the guard plans.
             told: What it has seen and decided since the last look, oldest first.
-            agent: Who acts in which run.
         """
-        return self._tried(lambda: self._planned(policy, plan, told, agent)) or plan
+        return self._tried(lambda: self._planned(actor, plan, told)) or plan
 
-    def _planned(
-        self, policy: Policy, plan: Plan, told: Sequence[GuardEvent], agent: str
-    ) -> Plan:
-        state = dict(plan.memory["host"].get("workspace") or {})
-        before, back = dict(state), False
-        for event in told:
-            kinds = [finding.kind for finding in event.verdict.findings]
-            state, good = targets.after(state, event.event, kinds, policy.tools)
-            if good and self.snapshots and (saved := self._saved(event)):
-                state |= {"good": saved, "edits": []}
-            back |= targets.asks_back(event.event) or _goes_back(policy, event)
+    def _planned(self, actor: Actor, plan: Plan, told: Sequence[GuardEvent]) -> Plan:
+        policy, agent = actor.policy, actor.agent
+        known = dict(plan.memory["host"].get("workspace") or {})
+        state, back = self._looked(policy, known, told)
         if back and state.get("good") and not policy.observe_only:
-            plan = self._gone_back(plan, state, agent)
-            state["edits"] = []
-        if state != before:
+            plan, state = self._gone_back(plan, state, agent), {**state, "edits": []}
+        if state != known:
             plan = replace(plan, memory=past.with_host(plan.memory, workspace=state))
         return plan if plan.report is None else self._left(plan, state, agent)
 
+    def _looked(
+        self, policy: Policy, state: targets.State, told: Sequence[GuardEvent]
+    ) -> tuple[targets.State, bool]:
+        """What is known after some events, and whether they ask for the files back."""
+        back = False
+        for event in told:
+            kinds = [finding.kind for finding in event.verdict.findings]
+            state, good = targets.after(state, event.event, kinds, policy.tools)
+            if good and (saved := self._saved(event)):
+                state = {**state, "good": saved, "edits": []}
+            back |= targets.asks_back(event.event) or _goes_back(policy, event)
+        return state, back
+
     def _saved(self, event: GuardEvent) -> str | None:
+        if not self.snapshots:
+            return None
         note = f"{event.agent} turn {event.verdict.i}: a check passed"
         shot = self._tried(lambda: self._shots.take(note))
         return shot.id if shot else None
@@ -200,59 +205,81 @@ class Workspace:
             self._tried(lambda: locks.release(agent))
 
     def around(
-        self,
-        policy: Policy,
-        agent: str,
-        request: ToolCallRequest,
-        work: Work[Result],
-        began: float | None,
+        self, actor: Actor, request: ToolCallRequest, work: Work[Result]
     ) -> Work[Result]:
         """Execute a call with the lock on its file, and note which files it changes.
 
         Args:
-            policy: The settings.
-            agent: Who acts in which run.
+            actor: Who acts.
             request: The call.
             work: Executes it.
-            began: When the run began, in seconds since the epoch.
         """
-        step = step_of(request.tool_call, None, {}, request.tool)
-        path, changes = targets.names_file(step, policy.tools)
-        path = self._inside(path)
-        if path and self.locks and not policy.observe_only:
-            text = yield from self._locked(self.locks, path, agent)
-            if text:
-                work.close()
-                return refused(request.tool_call, text, "locked")
-        if not self.watch or not changes:
-            return (yield from work)
-        return (yield from self._watched(self.watch, agent, path, work, began))
+        asked = (request.tool_call, request.tool)
+        refusal = yield from self.refusal(actor, asked)
+        if refusal is not None:
+            work.close()
+            return refusal
+        return (yield from self.watched(actor, [asked], work, touched.noted))
 
-    def _watched(
+    def refusal(self, actor: Actor, asked: Asked) -> Work[ToolMessage | None]:
+        """The answer to a call on whose file others work; else its lock is taken."""
+        path, _ = self._file(actor, asked)
+        if not path or not self.locks or actor.policy.observe_only:
+            return None
+        text = yield from self._locked(self.locks, path, actor.agent)
+        return refused(asked[0], text, "locked") if text else None
+
+    def watched(
         self,
-        watch: Watch,
-        agent: str,
-        path: str,
-        work: Work[Result],
-        began: float | None,
-    ) -> Work[Result]:
-        """The call, with the files that changed meanwhile in its result."""
-        call = yield Run((lambda: watch.begin(agent, path),), what=self._tried)
-        if call is None:
+        actor: Actor,
+        asked: Sequence[Asked],
+        work: Work[T],
+        noted: Callable[[T, Touched], T],
+    ) -> Work[T]:
+        """Execute calls, and note which files each has changed.
+
+        Args:
+            actor: Who acts.
+            asked: The calls.
+            work: Executes them.
+            noted: What `work` gives, with what was changed by the call of each id.
+        """
+        watch, paths = self.watch, self._changing(actor, asked)
+        if not watch or not paths:
             return (yield from work)
-        end = partial(watch.end, call)
+        calls = yield self._aside(
+            lambda: {id_: watch.begin(actor.agent, p) for id_, p in paths.items()}
+        )
+        if calls is None:
+            return (yield from work)
+        end = self._aside(lambda: [watch.end(call) for call in calls.values()])
         try:
             result = yield from work
         except Exception:
-            yield Run((end,), what=self._tried)
+            yield end
             raise
         except BaseException:  # cancelled: nobody waits for anything more
-            self._tried(end)
+            end.plain()
             raise
-        seen = yield Run((lambda: self._seen(watch, call),), what=self._tried)
-        return _noted(result, seen or [], began)
+        seen = yield self._aside(
+            lambda: {id_: self._seen(watch, call) for id_, call in calls.items()}
+        )
+        return noted(result, touched.rows(seen or {}, actor.began))
 
-    def _seen(self, watch: Watch, call: Call) -> list[Touched]:
+    def _file(self, actor: Actor, asked: Asked) -> tuple[str, bool]:
+        """The file that a call writes, if it names one, and whether it may write."""
+        call, tool = asked
+        path, changes = targets.names_file(
+            step_of(call, None, {}, tool), actor.policy.tools
+        )
+        return self._inside(path), changes
+
+    def _changing(self, actor: Actor, asked: Sequence[Asked]) -> dict[str, str]:
+        """The file, if any, that each call names which may write, by the call's id."""
+        found = [(call["id"] or "", self._file(actor, (call, t))) for call, t in asked]
+        return {id_: path for id_, (path, changes) in found if changes}
+
+    def _seen(self, watch: Watch, call: Call) -> list[Seen]:
         """What a call has changed, without what the tree ignores: logs, builds."""
         found = watch.end(call)
         if not found or not self.snapshots:
@@ -275,13 +302,11 @@ class Workspace:
         slept, attempt = 0.0, 0
         while True:
             attempt += 1
-            grant: Grant | None = yield Run(
-                (lambda: locks.attempt(path, agent),), what=self._tried
-            )
+            grant: Grant | None = yield self._aside(lambda: locks.attempt(path, agent))
             if grant is None or grant.held:
                 return grant
             if slept >= locks.patience:
-                yield Run((lambda: locks.release(agent, path),), what=self._tried)
+                yield self._aside(lambda: locks.release(agent, path))
                 return grant
             pause = locks.pause(attempt, slept)
             slept += pause
@@ -299,6 +324,11 @@ class Workspace:
         locks = self.locks
         found = self._tried(locks.report) if locks else None
         return found["held"] if found else {}
+
+    def _aside(self, work: Callable[[], Any]) -> Do:
+        """Something to do off the event loop; gives `None` where it fails."""
+        tried = partial(self._tried, work)
+        return Do(tried, partial(asyncio.to_thread, tried))
 
     def _tried(self, work: Callable[[], T]) -> T | None:
         """What `work` gives; a failure is logged, once for each message."""
@@ -318,26 +348,5 @@ def _goes_back(policy: Policy, event: GuardEvent) -> bool:
     return opted and event.name == "escalated"
 
 
-def _since(began: float | None, at: float) -> float | None:
-    return None if began is None else round(max(0.0, at - began), 3)
-
-
 def _is_in(path: str, top: str) -> bool:
     return os.path.commonpath([os.path.normpath(path), top]) == top
-
-
-def _noted(result: Result, seen: Sequence[Touched], began: float | None) -> Result:
-    """The result with the files that changed meanwhile in its metadata."""
-    if not seen:
-        return result
-    touched = [[c.path, _since(began, c.at), c.size] for c in seen[:_TOUCHED]]
-    if isinstance(result, ToolMessage):
-        return with_mark(result, {"touched": touched})
-    update = getattr(result, "update", None)
-    if not isinstance(update, dict) or not isinstance(update.get("messages"), list):
-        return result
-    messages = [
-        with_mark(m, {"touched": touched}) if isinstance(m, ToolMessage) else m
-        for m in update["messages"]
-    ]
-    return replace(result, update={**update, "messages": messages})

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from loopguard_lg import (
@@ -20,7 +18,6 @@ from loopguard_lg import (
     LoopGuardMiddleware,
     Policy,
     Reflect,
-    guard_graph,
 )
 from loopguard_lg.adapters.workspace import Workspace
 from loopguard_lg.detectors import EditRate
@@ -262,14 +259,3 @@ def test_files_need_a_workspace() -> None:
 
     with pytest.raises(PolicyError, match=r"ladder\[0\].files=True needs the files"):
         LoopGuardMiddleware(Policy(ladder=ladder))
-
-
-def test_a_graph_has_no_workspace() -> None:
-    """The message says where there is one."""
-    builder = StateGraph(MessagesState)
-    builder.add_node("agent", lambda state: state)
-    builder.add_node("tools", ToolNode([]))
-    builder.add_edge(START, "agent")
-
-    with pytest.raises(PolicyError, match="a graph knows no workspace"):
-        guard_graph(builder, policy(), model="agent", tools="tools")

@@ -1,0 +1,69 @@
+"""The files that a guarded graph works on: what its nodes do about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+
+from loopguard_lg.adapters import touched
+from loopguard_lg.adapters.acting import Ask
+from loopguard_lg.adapters.driving import Do, Work
+from loopguard_lg.adapters.graph_site import Look, Site
+from loopguard_lg.adapters.graph_state import CHANNEL, State, rewritten
+from loopguard_lg.adapters.tool_call import Actor, acting, agent_id
+
+
+def before(site: Site, look: Look) -> Work[Look]:
+    """The look of a node that acts on it, with files saved or put back."""
+    if site.workspace is None:
+        return look
+    actor = acting(site.guard.policy, site.guard.agent, look.plan.before)
+    work = partial(site.workspace.before, actor, look.plan, look.told)
+    plan = yield Do(work, partial(asyncio.to_thread, work))
+    return replace(look, plan=plan)
+
+
+def done(site: Site) -> Work[None]:
+    """Free the locks of a run that is over."""
+    if site.workspace is not None:
+        work = partial(site.workspace.done, agent_id(site.guard.agent))
+        yield Do(work, partial(asyncio.to_thread, work))
+
+
+def refusal(site: Site, state: State, call: Any) -> Work[ToolMessage | None]:
+    """The answer to a call on whose file others work; else its lock is taken."""
+    if site.workspace is None:
+        return None
+    asked = (call, site.tools.get(call["name"]))
+    return (yield from site.workspace.refusal(_actor(site, state), asked))
+
+
+def watched(
+    site: Site, state: State, group: Sequence[Ask], work: Work[tuple[Any, Any]]
+) -> Work[tuple[Any, Any]]:
+    """Execute a group of calls, with the files that each changed in its result.
+
+    Args:
+        site: The settings of the graph.
+        state: The state that the node was given.
+        group: The calls.
+        work: Executes them; gives what the node returned, and what it spent.
+    """
+    if site.workspace is None:
+        return (yield from work)
+
+    def noted(done: tuple[Any, Any], seen: touched.Touched) -> tuple[Any, Any]:
+        out, spend = done
+        return rewritten(out, site.key, lambda m: touched.marked(m, seen)), spend
+
+    asked: Any = [(ask.call, ask.tools.get(ask.call["name"])) for ask in group]
+    return (yield from site.workspace.watched(_actor(site, state), asked, work, noted))
+
+
+def _actor(site: Site, state: State) -> Actor:
+    return acting(site.guard.policy, site.guard.agent, state.get(CHANNEL))
