@@ -7,8 +7,8 @@ Parsed as far as a loop guard needs it: `pytest -q` is a check, `git status` a r
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from loopguard_lg.digests import tidy_path, words
 from loopguard_lg.steps import Role
@@ -21,26 +21,27 @@ SHELLS = words(
 """Tools that run commands."""
 
 
-class Use(NamedTuple):
+@dataclass(slots=True)
+class Use:
     """What a call does.
 
     Attributes:
         role: What it is for.
         path: The file it is about, tidied; empty if there is none.
+        acts: A gesture on a page or screen, whose effect the result need not show.
         piped: A check whose exit status goes into a pipe: neither pass nor fail.
         masked: A check whose exit status is not that of the whole command.
         waits: It lets time pass before it looks.
         silent: Success may well print nothing.
-        acts: A gesture on a page or screen, whose effect the result need not show.
     """
 
     role: Role
     path: str = ""
+    acts: bool = False
     piped: bool = False
+    masked: bool = False
     waits: bool = False
     silent: bool = False
-    acts: bool = False
-    masked: bool = False
 
 
 _READERS = words(

@@ -10,8 +10,8 @@ one its vote and is named in `Verdict.faults`; it never costs the run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from loopguard_lg import budgets, ladder, memory as memories, scratchpad, triggers
 from loopguard_lg.budgets import Exceeded
@@ -29,8 +29,7 @@ Action: TypeAlias = Literal["continue", "reflect", "escalate", "exit"]
 """What is to be done next."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the guard decided on one event.
 
     Attributes:
@@ -113,12 +112,12 @@ def _seen(
         history = past.push(event, policy.tools, policy.test_files)
     except Exception as error:  # a fault in a part must not end the run
         faults.append(_fault("history", error))
-        return past._replace(i=past.i + 1, progress=False)
+        return replace(past, i=past.i + 1, progress=False)
     if not isinstance(event, Turn) or history.progress:
         return history
     if event.progress or _signalled(policy, event, faults):
         reported = history.push(Progress(i=history.i), policy.tools)
-        return reported._replace(now=history.now, marks=history.marks)
+        return replace(reported, now=history.now, marks=history.marks)
     return history
 
 
@@ -208,7 +207,7 @@ def _handed_up(
     after["ladder"] = state
     after["pad"] = scratchpad.add(after["pad"], "branches", finding.detail)
     rung = state["rung"]
-    return replace(verdict, action="escalate", rung=rung, finding=finding, good=False)
+    return verdict._replace(action="escalate", rung=rung, finding=finding, good=False)
 
 
 def _replied(state: Memory, history: History) -> bool:
@@ -229,7 +228,9 @@ def _findings(
     found: list[Finding] = []
     if history.kind == REPORT:  # progress was reported of this very turn
         return ()
-    for detector in policy.detectors:
+    for hears, detector in policy.listeners:
+        if not hears & history.marks:
+            continue
         try:
             finding = detector.observe(history)
             if finding is not None:
@@ -365,20 +366,20 @@ def _closed(
         if passed:
             verdict = _warned(after, verdict, passed)
     if faults:
-        verdict = replace(verdict, faults=tuple(faults))
+        verdict = verdict._replace(faults=tuple(faults))
         after["faults"] = _counted(after["faults"], faults)
     return verdict, after
 
 
 def held_to(verdict: Verdict, out: Exceeded | None) -> Verdict:
     """The verdict where the budget `out`, if any, is out."""
-    return verdict if out is None else replace(verdict, action="exit", exceeded=out)
+    return verdict if out is None else verdict._replace(action="exit", exceeded=out)
 
 
 def _warned(after: Memory, verdict: Verdict, passed: list[str]) -> Verdict:
     fresh = tuple(name for name in passed if name not in after["warned"])
     after["warned"] = [*after["warned"], *fresh]
-    return replace(verdict, warnings=fresh) if fresh else verdict
+    return verdict._replace(warnings=fresh) if fresh else verdict
 
 
 def _counted(counts: dict[str, int], faults: list[tuple[str, str]]) -> dict[str, int]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from loopguard_lg.digests import short, size
 from loopguard_lg.editlog import Log
@@ -50,7 +51,11 @@ __all__ = [
 ]
 
 
-class History(NamedTuple):
+_NO_ROWS, _NO_TURNS = Rows([]), Turns([])
+
+
+@dataclass(slots=True)
+class History:
     """The past of a run.
 
     Attributes:
@@ -60,36 +65,31 @@ class History(NamedTuple):
         seen: The lines of results seen lately.
         known: Last known values.
         now: The calls of the newest turn; empty for other events.
-        marks: The bits of `Mark` that any of them has.
+        marks: The bits of `Mark` that any of them has, and those of the event.
         progress: The newest event moved the task.
         agent: Who acted last, by name.
         edited: Digest (see `editlog`) and path of each file edited by the newest turn.
     """
 
     i: int = -1
-    rows: Rows = Rows([])
-    turns: Turns = Turns([])
-    seen: list[int] = []
-    known: Known = Known()
+    rows: Rows = _NO_ROWS
+    turns: Turns = _NO_TURNS
+    seen: list[int] = field(default_factory=list)
+    known: Known = field(default_factory=Known)
     now: tuple[Seen, ...] = ()
     marks: int = 0
     progress: bool = False
     agent: str = ""
-    edited: Mapping[int, str] = {}
+    edited: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, data: Mapping[str, Any] | None) -> History:
         """The history that `dump` made plain; an empty one for `None`."""
         if not data:
             return cls()
-        return cls(
-            i=data["i"],
-            rows=Rows.load(data["rows"]),
-            turns=Turns.load(data["turns"]),
-            seen=data["seen"],
-            known=Known(*data["known"]),
-            progress=data["progress"],
-        )
+        rows, turns = Rows.load(data["rows"]), Turns.load(data["turns"])
+        known = Known(*data["known"])
+        return cls(data["i"], rows, turns, data["seen"], known, (), 0, data["progress"])
 
     def dump(self) -> dict[str, Any]:
         """Plain data, at most about 4.8 KB in msgpack. The lists are shared, not
@@ -128,6 +128,7 @@ class History(NamedTuple):
             turns=grow_turns(self.turns, row),
             seen=self.seen,
             known=_told(self.known, event),
+            marks=Mark.CUT if kind == COMPACTION else 0,
             progress=kind in (HUMAN, REPORT),
             agent=self.agent,
         )
@@ -227,11 +228,12 @@ def _push_turn(
     said = _said(turn.text)
     if now:
         gain, what, marks = _batch(now)
-        if now[0].role == "handoff" and all(seen.role == "handoff" for seen in now):
+        if marks & Mark.HANDED and all(seen.role == "handoff" for seen in now):
             gain = max(gain, scale.report(turn.text))
         kind, rows = CALLS, grow_rows(past.rows, now, i)
+        marks |= Mark.CALLED if gain else Mark.CALLED | Mark.STALE
     else:
-        gain, what, marks = scale.talk(turn.text), said, 0
+        gain, what, marks = scale.talk(turn.text), said, Mark.SAYS
         kind, rows = TEXT, past.rows
     known = _note_turn(past.known, turn, t, gap, scale)
     edited: Mapping[int, str] = {}
@@ -239,18 +241,10 @@ def _push_turn(
         log = Log(known.edits, known.lines)
         log.add(scale.edits, turn, i)
         known, edited = known._replace(edits=log.edits, lines=log.lines), log.now
-    return History(
-        i=i,
-        rows=rows,
-        turns=grow_turns(past.turns, [i, kind, what, agent, said, gain]),
-        seen=scale.seen,
-        known=known,
-        now=now,
-        marks=marks,
-        progress=gain == MUCH,
-        agent=turn.agent,
-        edited=edited,
-    )
+        marks |= Mark.EDITED if edited else 0
+    turns = grow_turns(past.turns, [i, kind, what, agent, said, gain])
+    much, name = gain == MUCH, turn.agent
+    return History(i, rows, turns, scale.seen, known, now, marks, much, name, edited)
 
 
 def _batch(now: tuple[Seen, ...]) -> tuple[int, int, int]:
@@ -260,6 +254,10 @@ def _batch(now: tuple[Seen, ...]) -> tuple[int, int, int]:
         gain = max(gain, seen.gain)
         what += seen.call * 31 + seen.result
         marks |= seen.marks
+        if seen.state:
+            marks |= Mark.STATED
+        if seen.role == "handoff":
+            marks |= Mark.HANDED
     return gain, what & 0xFFFFFFFF, marks
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from loopguard_lg import budgets, scratchpad
@@ -51,9 +52,10 @@ def load(data: Any) -> Memory:
 
 
 def _fits(data: Mapping[str, Any]) -> bool:
-    if [*map(type, map(data.get, _KINDS))] != _TYPES:
+    if not data.keys() >= _KINDS or [*map(type, _PARTS(data))] != _TYPES:
         return False
-    return [*map(type, map(data["used"].get, _SCOPES))] == [dict, dict]
+    run, thread = map(data["used"].get, _SCOPES)
+    return type(run) is type(thread) is dict
 
 
 def afresh(data: Mapping[str, Any]) -> Memory:
@@ -69,7 +71,8 @@ def afresh(data: Mapping[str, Any]) -> Memory:
     return kept
 
 
-_KINDS = tuple(fresh())
+_KINDS = fresh().keys()
+_PARTS = itemgetter(*_KINDS)
 _TYPES = [*map(type, fresh().values())]
 _SCOPES = ("run", "thread")
 

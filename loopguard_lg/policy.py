@@ -198,6 +198,11 @@ class Policy:
         return tuple(g for d in self.detectors for g in getattr(d, "files", ()))
 
     @cached_property
+    def listeners(self) -> tuple[tuple[int, Detector], ...]:
+        """The detectors, each with the bits of `Mark` that it hears: all by default."""
+        return tuple((getattr(d, "hears", -1), d) for d in self.detectors)
+
+    @cached_property
     def shadowed(self) -> frozenset[str]:
         """Kinds of the detectors that only watch."""
         return frozenset(d.kind for d in self.detectors if d.shadow)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from loopguard_lg.commands import Use
 from loopguard_lg.digests import short
@@ -105,7 +106,8 @@ _FORMAL = re.compile(
 _FORMAL_LIMIT = 120
 
 
-class Outcome(NamedTuple):
+@dataclass(slots=True)
+class Outcome:
     """How a call ended.
 
     Attributes:
@@ -137,7 +139,7 @@ _CHECKS = ("write", "check")
 _ASKS = ("read", "poll", "other")
 _BRIEF = 160
 """Bytes of a result up to which one sentence may be all that it says."""
-_PLAIN = Outcome()
+PLAIN = Outcome()
 """That of a long result which tells of no failure."""
 _LONG = 400
 """Bytes from which on a result is neither empty nor a formality, and nothing waits."""
@@ -152,7 +154,7 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
     if failed:
         return _failure(ok, count, data, head)
     if ok is None and len(data) >= _LONG and use.role != "handoff" and head.strip():
-        return _PLAIN
+        return PLAIN
     refused = _turned_away(use, head, len(data))
     if refused:
         return Outcome(failed=True, error=short(data[:_ERROR].lower()), kin=refused)

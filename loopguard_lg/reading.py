@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from loopguard_lg.commands import Use
@@ -14,7 +15,7 @@ from loopguard_lg.digests import (
     short,
     step_digests,
 )
-from loopguard_lg.progress import MUCH, NOTHING, Outcome, read_outcome, state_in
+from loopguard_lg.progress import MUCH, NOTHING, PLAIN, Outcome, read_outcome, state_in
 from loopguard_lg.roles import read_use, thinks
 from loopguard_lg.sketches import sketch
 from loopguard_lg.steps import Step, Turn, clip
@@ -177,7 +178,7 @@ def _changed(step: Step, use: Use, outcome: Outcome) -> bool | None:
 def _marks(call: Call, changed: bool | None, gain: int, tests: Sequence[str]) -> int:
     """The bits of a call."""
     use, outcome, step = call.use, call.outcome, call.step
-    bits: int = sum(compress(_ENDINGS, outcome[_FLAGS:]))
+    bits = 0 if outcome is PLAIN else sum(compress(_BITS, _ENDINGS(outcome)))
     if outcome.ok is not None:
         bits |= Mark.PASSED if outcome.ok else Mark.RED
     if gain == NOTHING or not thinks(step):
@@ -193,8 +194,9 @@ def _marks(call: Call, changed: bool | None, gain: int, tests: Sequence[str]) ->
     return bits | _test_marks(step, use, tests)
 
 
-_FLAGS = Outcome._fields.index("failed")
-_ENDINGS: list[int] = [getattr(Mark, flag.upper()) for flag in Outcome._fields[_FLAGS:]]
+_NAMES = ("failed", "empty", "formal", "pending", "transient", "invalid")
+_ENDINGS = attrgetter(*_NAMES)
+_BITS: list[int] = [getattr(Mark, name.upper()) for name in _NAMES]
 
 
 def _drifts(call: Call) -> bool:

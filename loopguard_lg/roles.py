@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -137,7 +138,7 @@ def read_use(step: Step, role: Role | None) -> Use:
     if use.path or use.role != "write":
         return use
     patch = patch_in(step.args)
-    return use._replace(path=patch[0].path) if patch else use
+    return replace(use, path=patch[0].path) if patch else use
 
 
 def _use(step: Step, role: Role | None) -> Use:
@@ -146,8 +147,8 @@ def _use(step: Step, role: Role | None) -> Use:
     code = _code(step, named)
     if code:
         use = read_code(step.tool.lower(), _without_body(code))
-        return use._replace(role=given) if given else use
-    return Use(given or _mode_role(step, named), find_path(step.args), acts=acts)
+        return replace(use, role=given) if given else use
+    return Use(given or _mode_role(step, named), find_path(step.args), acts)
 
 
 def _code(step: Step, named: Role) -> str:

@@ -7,7 +7,9 @@ new file, fewer failing tests than ever, one more item of the plan ticked off.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from loopguard_lg.commands import Use
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
 SLOTS = 480
 """Lines that are remembered, in pairs: a new one takes the older one's place."""
 
-_PAIRS = SLOTS // 2
+_BY_PAIRS = repeat(SLOTS // 2)
 
 ANSWER = 40
 """Bytes of a result up to which it is an answer rather than content."""
 
 
-class Call(NamedTuple):
+@dataclass(slots=True)
+class Call:
     """A call as far as it is read before it is weighed; see `Seen` for most of it.
 
     Attributes:
@@ -172,8 +175,8 @@ class Scale:
         """
         seen = self.seen
         new = 0
-        for part in parts:
-            slot, tag = part % _PAIRS * 2, part // _PAIRS & 0xFFFF
+        for high, pair in map(divmod, parts, _BY_PAIRS):
+            slot, tag = pair * 2, high & 0xFFFF
             newest = seen[slot]
             if newest != tag:
                 new += seen[slot + 1] != tag

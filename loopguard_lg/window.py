@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 from zlib import crc32
 
@@ -19,7 +21,12 @@ CALLS, TEXT, HUMAN, COMPACTION, REPORT = range(5)
 
 
 class Mark:
-    """Bits in the column `marks`."""
+    """Bits in the column `marks`, and those of events, which only `History.marks` has.
+
+    Of an event: a reply without calls (`SAYS`) or with some (`CALLED`), of which none
+    brought anything (`STALE`), one hands over (`HANDED`), one left a known state
+    (`STATED`) or one edited a file at a known time (`EDITED`); a compaction (`CUT`).
+    """
 
     FAILED = 1
     CHANGED = 1 << 1
@@ -46,6 +53,14 @@ class Mark:
     AGAIN = 1 << 22
     MOVED = 1 << 23
 
+    SAYS = 1 << 24
+    CUT = 1 << 25
+    CALLED = 1 << 26
+    STALE = 1 << 27
+    HANDED = 1 << 28
+    STATED = 1 << 29
+    EDITED = 1 << 30
+
 
 ROLE_MARKS = {
     "check": Mark.CHECK,
@@ -58,7 +73,10 @@ ROLE_MARKS = {
 }
 
 
-class Seen(NamedTuple):
+# This and what else is made at each step is not frozen: that would take five times as
+# long to make, and a tuple three times as long to read.
+@dataclass(slots=True)
+class Seen:
     """One call of the newest turn.
 
     Attributes:
@@ -225,8 +243,8 @@ def grow_turns(turns: Turns, row: list[int]) -> Turns:
 
 def grow_rows(rows: Rows, now: tuple[Seen, ...], i: int) -> Rows:
     """The calls of a turn more, the oldest forgotten."""
-    kept: list[list[Any]] = [[i, *seen[:_NUMBERS]] for seen in now[:BATCH]]
+    kept: list[list[Any]] = [[i, *_NUMBERS(seen)] for seen in now[:BATCH]]
     return rows.grown(kept, ROWS)
 
 
-_NUMBERS = Seen._fields.index("tool")
+_NUMBERS = attrgetter(*[f.name for f in fields(Seen)][: len(Rows.places) - 1])

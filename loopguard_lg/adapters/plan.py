@@ -73,7 +73,7 @@ def due(
     elif verdict is None:
         acts = bool((before["host"].get("due") or {}).get("acts"))
         verdict = engine.standing(policy, before, due=acts)
-    return verdict if warned == verdict.warnings else replace(verdict, warnings=warned)
+    return verdict if warned == verdict.warnings else verdict._replace(warnings=warned)
 
 
 def counted(memory: Memory, seconds: float) -> Memory:

@@ -153,7 +153,7 @@ class Guard:
 
     def refused(self, plan: Plan, scene: Scene, out: Exceeded) -> Plan:
         """The plan where a budget has no room for the model call: the run leaves."""
-        verdict = replace(plan.verdict, action="exit", exceeded=out)
+        verdict = engine.held_to(plan.verdict, out)
         return self._exit(plan.before, plan.memory, scene, verdict, "budget", str(out))
 
     def before_tool(self, ask: Ask, place: int | None = None) -> ToolMessage | None:

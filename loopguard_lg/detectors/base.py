@@ -23,6 +23,9 @@ class Detector(Protocol):
     Attributes:
         kind: The name of what it finds.
         shadow: Its findings are told, but nothing is done.
+
+    One that also has `hears`, bits of `Mark`, is only asked about events that have one
+    of them (`History.marks`): most are of interest to few.
     """
 
     kind: ClassVar[str]

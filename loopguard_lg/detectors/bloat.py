@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from loopguard_lg.detectors.base import fence, report, require
 from loopguard_lg.findings import Finding
-from loopguard_lg.history import CALLS, COMPACTION, History
+from loopguard_lg.history import CALLS, COMPACTION, History, Mark
 from loopguard_lg.progress import MUCH
 
 
@@ -28,6 +28,7 @@ class Bloat:
     """
 
     kind: ClassVar[str] = "bloat"
+    hears: ClassVar[int] = Mark.CALLED | Mark.CUT
     tokens: int = 400_000
     output: int = 1_000_000
     compaction_at: int | None = None

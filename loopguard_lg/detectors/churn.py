@@ -41,6 +41,7 @@ class Churn:
     """
 
     kind: ClassVar[str] = "churn"
+    hears: ClassVar[int] = Mark.STALE
     steps: int = 5
     shadow: bool = False
 

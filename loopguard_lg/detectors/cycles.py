@@ -53,6 +53,7 @@ class Oscillation:
     """
 
     kind: ClassVar[str] = "oscillation"
+    hears: ClassVar[int] = Mark.AGAIN | Mark.STATED
     laps: int = 3
     shadow: bool = False
 

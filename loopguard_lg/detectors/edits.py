@@ -44,6 +44,7 @@ class FailingEdits:
     """
 
     kind: ClassVar[str] = "failing_edits"
+    hears: ClassVar[int] = _BROKEN
     times: int = 3
     shadow: bool = False
 
@@ -52,8 +53,6 @@ class FailingEdits:
 
     def observe(self, history: History) -> Finding | None:
         """The series of edits to which the newest turn adds a failure."""
-        if not history.marks & _BROKEN:
-            return None
         for seen in watched(history, self.kind):
             found = None
             if seen.marks & Mark.RED:
@@ -133,6 +132,7 @@ class Tampering:
     """
 
     kind: ClassVar[str] = "tampering"
+    hears: ClassVar[int] = _TESTED
     times: int = 1
     files: tuple[str, ...] = ()
     shadow: bool = False
@@ -149,8 +149,6 @@ class Tampering:
 
     def observe(self, history: History) -> Finding | None:
         """The weakening of tests to which the newest turn adds something."""
-        if not history.marks & _TESTED:
-            return None
         for seen in watched(history, self.kind):
             found = None
             if seen.marks & Mark.WEAKENS and not _refused(seen.marks):

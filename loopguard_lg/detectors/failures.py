@@ -41,6 +41,7 @@ class RecurringError:
     """
 
     kind: ClassVar[str] = "recurring_error"
+    hears: ClassVar[int] = Mark.FAILED
     times: int = 3
     window: int = 12
     shadow: bool = False
@@ -51,8 +52,6 @@ class RecurringError:
 
     def observe(self, history: History) -> Finding | None:
         """The series of errors to which the newest turn adds one."""
-        if not history.marks & Mark.FAILED:
-            return None
         for seen in watched(history, self.kind):
             if not seen.error or seen.ok is not None or seen.marks & _OTHERS:
                 continue
@@ -104,6 +103,7 @@ class Invalid:
     """
 
     kind: ClassVar[str] = "invalid"
+    hears: ClassVar[int] = Mark.INVALID
     times: int = 3
     window: int = 8
     shadow: bool = False
@@ -114,8 +114,6 @@ class Invalid:
 
     def observe(self, history: History) -> Finding | None:
         """The series of invalid calls to which the newest turn adds one."""
-        if not history.marks & Mark.INVALID:
-            return None
         bad = [s for s in watched(history, self.kind) if s.marks & Mark.INVALID]
         return self._judge(history, bad[-1]) if bad else None
 

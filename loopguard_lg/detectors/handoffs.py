@@ -32,6 +32,7 @@ class PingPong:
     """
 
     kind: ClassVar[str] = "ping_pong"
+    hears: ClassVar[int] = Mark.SAYS | Mark.HANDED
     laps: int = 2
     depth: int = 6
     shadow: bool = False

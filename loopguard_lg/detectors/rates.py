@@ -29,6 +29,7 @@ class EditRate:
     """
 
     kind: ClassVar[str] = "edit_rate"
+    hears: ClassVar[int] = Mark.EDITED
     edits: int = 3
     seconds: int = 300
     shadow: bool = False

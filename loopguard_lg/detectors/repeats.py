@@ -35,6 +35,7 @@ class Repeat:
     """
 
     kind: ClassVar[str] = "repeat"
+    hears: ClassVar[int] = Mark.AGAIN
     times: int = 3
     window: int = 10
     shadow: bool = False
@@ -45,8 +46,6 @@ class Repeat:
 
     def observe(self, history: History) -> Finding | None:
         """The repetition to which the newest turn adds one more."""
-        if not history.marks & Mark.AGAIN:
-            return None
         for seen in watched(history, self.kind):
             if history.rows.call.count(seen.call) >= self.times and _counts(seen):
                 found = self._judge(history, seen)
@@ -129,6 +128,7 @@ class NearRepeat:
     """
 
     kind: ClassVar[str] = "near_repeat"
+    hears: ClassVar[int] = Mark.AGAIN | Mark.DRIFT
     times: int = 4
     window: int = 12
     shadow: bool = False
@@ -139,8 +139,6 @@ class NearRepeat:
 
     def observe(self, history: History) -> Finding | None:
         """The repetition to which the newest turn adds one more."""
-        if not history.marks & (Mark.AGAIN | Mark.DRIFT):
-            return None
         near = history.rows.near
         for seen in watched(history, self.kind):
             if not _counts(seen):

@@ -22,6 +22,7 @@ class Planner:
     """
 
     kind: ClassVar[str] = "planner"
+    hears: ClassVar[int] = Mark.SAYS | Mark.PLAN
     times: int = 3
     shadow: bool = False
 
@@ -100,6 +101,7 @@ class Chanting:
     """
 
     kind: ClassVar[str] = "chanting"
+    hears: ClassVar[int] = Mark.SAYS
     times: int = 3
     shadow: bool = False
 
