@@ -21,11 +21,22 @@ class Run:
         given: Its input.
         seconds: The seconds left for it; `None` for no limit. Only async keeps to it.
         what: What is run, where the host needs to be told.
+        each: `given` is several inputs, each for a run of its own, side by side; what
+            one of them raises is its output.
     """
 
     given: Any
     seconds: float | None = None
     what: Any = None
+    each: bool = False
+
+    def on(
+        self, one: Callable[..., Any], many: Callable[..., Any], **given: Any
+    ) -> Any:
+        """What comes of it: by `one` for an input, by `many` for several."""
+        if self.each:
+            return many(self.given, return_exceptions=True, **given)
+        return one(self.given, **given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import CachePolicy
 
+from loopguard_lg.adapters import misspelled
 from loopguard_lg.adapters.exits import KEY
 from loopguard_lg.adapters.graph_coverage import coverage
 from loopguard_lg.adapters.graph_nodes import Around, ModelNode, Node
@@ -105,6 +106,7 @@ def guard_graph(
     _check_rungs(policy, workspace)
     _check_restored(builder, policy, messages_key)
     known = {t.name: t for name in names for t in _tools_of(builder, name)}
+    misspelled.warn(policy, [*known.values()], set())
     guard = Guard(
         policy=policy,
         agent=model,

@@ -44,22 +44,21 @@ def refusal(site: Site, state: State, call: Any) -> Work[ToolMessage | None]:
 
 
 def watched(
-    site: Site, state: State, group: Sequence[Ask], work: Work[tuple[Any, Any]]
-) -> Work[tuple[Any, Any]]:
+    site: Site, state: State, group: Sequence[Ask], work: Work[Any]
+) -> Work[Any]:
     """Execute a group of calls, with the files that each changed in its result.
 
     Args:
         site: The settings of the graph.
         state: The state that the node was given.
         group: The calls.
-        work: Executes them; gives what the node returned, and what it spent.
+        work: Executes them; gives what the node returned.
     """
     if site.workspace is None:
         return (yield from work)
 
-    def noted(done: tuple[Any, Any], seen: touched.Touched) -> tuple[Any, Any]:
-        out, spend = done
-        return rewritten(out, site.key, lambda m: touched.marked(m, seen)), spend
+    def noted(out: Any, seen: touched.Touched) -> Any:
+        return rewritten(out, site.key, lambda m: touched.marked(m, seen))
 
     asked: Any = [(ask.call, ask.tools.get(ask.call["name"])) for ask in group]
     return (yield from site.workspace.watched(_actor(site, state), asked, work, noted))

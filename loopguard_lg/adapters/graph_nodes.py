@@ -97,9 +97,10 @@ class Around(RunnableLambda[Any, Any]):
     ) -> Any:
         """Run the node with the guard around it."""
         config = ensure_config(config)
+        settings: Any = {"config": config, **kwargs}
         return drive(
             self.work(input, config),
-            lambda run: run.what.invoke(run.given, config, **kwargs),
+            lambda run: run.on(run.what.invoke, run.what.batch, **settings),
         )
 
     async def ainvoke(
@@ -107,9 +108,10 @@ class Around(RunnableLambda[Any, Any]):
     ) -> Any:
         """Run the node with the guard around it."""
         config = ensure_config(config)
+        settings: Any = {"config": config, **kwargs}
         return await adrive(
             self.work(input, config),
-            lambda run: run.what.ainvoke(run.given, config, **kwargs),
+            lambda run: run.on(run.what.ainvoke, run.what.abatch, **settings),
         )
 
 

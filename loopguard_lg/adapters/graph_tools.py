@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from loopguard_lg import budgets, memory as memories
@@ -25,8 +24,9 @@ from loopguard_lg.adapters.graph_state import (
     rewritten,
     written,
 )
+from loopguard_lg.adapters.kept import once
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
-from loopguard_lg.adapters.tool_call import failed
+from loopguard_lg.adapters.tool_call import failed, leads_on
 from loopguard_lg.steps import Step
 
 Call = Mapping[str, Any]
@@ -105,17 +105,25 @@ class ToolsNode(Node):
         ]
         if answers and not left:
             return self._refused(state, config, [*answers.values()])
-        outs, spend = [], None
+        outs, took = [], list[Mapping[str, float]]()
         for group in self._groups(left):
-            work = self._executed(state, sent, batch, group)
-            out, took = yield from graph_files.watched(self.site, state, group, work)
+            work = self._executed(state, sent, batch, group, took)
+            work = graph_files.watched(self.site, state, group, work)
+            out = yield from self._once(group, config, work)
             if batch.reply is not None:
-                out = rewritten(out, self.site.key, lambda found: _kept(found, batch))
+                out = rewritten(out, self.site.key, lambda found: _whole(found, batch))
             outs.append(out)
-            spend = budgets.add(spend or {}, took) if took else spend
+        spend = budgets.add(*took) if took else None
         out = _joined(outs, self.site.key, batch.calls)
         out = _merged(out, self.site.key, [*answers.values()], batch.calls)
         return self.done(state, config, out, spend)
+
+    def _once(self, group: list[Ask], config: RunnableConfig, work: Work) -> Work:
+        """`work`, done once where the call that it executes is made at most once."""
+        if len(group) != 1:
+            return work
+        site = self.site
+        return once(site.guard.acts.policy, group[0], config, site.key, work)
 
     def _ask(self, state: State, batch: _Batch, call: Call) -> Ask:
         site = self.site
@@ -189,43 +197,87 @@ class ToolsNode(Node):
         return state, {**sent, key: messages} if isinstance(sent, Mapping) else messages
 
     def _executed(
-        self, state: State, sent: Any, batch: _Batch, group: list[Ask]
+        self,
+        state: State,
+        sent: Any,
+        batch: _Batch,
+        group: list[Ask],
+        took: list[Mapping[str, float]],
     ) -> Work:
-        """What the node returned, marked with what it took; that alone if unmarked."""
-        site, acts = self.site, self.site.guard.acts
-        calls = [acts.prepared(ask) for ask in group]
-        view, sent = self._trimmed(state, sent, batch, calls)
-        mark: dict[str, Any] = {}
+        """What the node returned, marked with what it took; else `took` is told."""
+        site, mark = self.site, dict[str, Any]()
 
-        def run(left: float | None) -> Run:
-            return Run(self.given(view, sent), left, self.inner)
+        def given(asked: Sequence[Ask]) -> Any:
+            calls = [site.guard.acts.prepared(ask) for ask in asked]
+            return self.given(*self._trimmed(state, sent, batch, calls))
 
-        limit = site.guard.seconds_left(memories.load(state.get(CHANNEL)))
         started = site.clock()
         with site.level(state, started) as entry:
-            try:
-                if len(group) == 1:
-                    out = yield from acts.executed(
-                        group[0],
-                        run,
-                        lambda found: self._step(found, group[0]),
-                        lambda: site.clock() - started,
-                        mark,
-                    )
-                else:
-                    out = yield run(limit)
-            except Exception as error:
-                out = {site.key: self._raised(error, calls)}
+            if len(group) == 1:
+                out = yield from self._alone(group[0], given(group), started, mark)
+            else:
+                limit = site.guard.seconds_left(memories.load(state.get(CHANNEL)))
+                out = yield from self._together(group, given, limit)
             seconds = site.clock() - started
         if not any(isinstance(m, ToolMessage) for m in written(out, site.key)):
-            return out, spent(entry, seconds)
+            took.append(spent(entry, seconds))
+            return out
         marks = [{**mark, "seconds": seconds, **entry.mark()}]
         asked = [*group]
 
         def noted(found: Sequence[BaseMessage]) -> list[BaseMessage]:
             return _marked([self._advised(m, asked) for m in found], marks)
 
-        return rewritten(out, site.key, noted), None
+        return rewritten(out, site.key, noted)
+
+    def _alone(
+        self, ask: Ask, given: Any, started: float, mark: dict[str, Any]
+    ) -> Work:
+        """What the node made of one call, with the pauses and tries that are due."""
+        site = self.site
+        try:
+            return (
+                yield from site.guard.acts.executed(
+                    ask,
+                    lambda left: Run(given, left, self.inner),
+                    lambda found: self._step(found, ask),
+                    lambda: site.clock() - started,
+                    mark,
+                )
+            )
+        except Exception as error:
+            return self._failed(error, [ask])
+
+    def _together(
+        self,
+        group: list[Ask],
+        given: Callable[[Sequence[Ask]], Any],
+        limit: float | None,
+    ) -> Work:
+        """What the node made of several calls at once.
+
+        Where a raised error is to be a result, each call is a run of the node of its
+        own, side by side: else it would not be known which of them raised.
+        """
+        site = self.site
+        try:
+            if not group or not self._returns:
+                return (yield Run(given(group), limit, self.inner))
+            parts = [given([ask]) for ask in group]
+            outs = yield Run(parts, limit, self.inner, each=True)
+        except Exception as error:
+            return self._failed(error, group)
+        done = [
+            self._failed(out, [ask]) if isinstance(out, Exception) else out
+            for out, ask in zip(outs, group, strict=True)
+        ]
+        return _joined(done, site.key, [ask.call for ask in group])
+
+    @property
+    def _returns(self) -> bool:
+        """Whether a raised error is to be the result of its call."""
+        policy = self.site.guard.policy
+        return policy.tool_errors == "return" and not policy.observe_only
 
     def _step(self, out: Any, ask: Ask) -> Step | None:
         """How a try of a call went, as far as its result tells."""
@@ -242,13 +294,16 @@ class ToolsNode(Node):
         ask = asked.pop(ids.index(message.tool_call_id))
         return self.site.guard.acts.advised(ask, message)
 
-    def _raised(self, error: Exception, left: Sequence[Call]) -> list[ToolMessage]:
-        cut = isinstance(error, CutOffError)
-        policy = self.site.guard.policy
-        passes = (policy.tool_errors == "raise" or policy.observe_only) and not cut
-        if passes or not left or isinstance(error, GraphBubbleUp):
+    def _failed(self, error: Exception, asked: Sequence[Ask]) -> dict[str, Any]:
+        """The results of calls that raised, or were cut off.
+
+        Raises:
+            Exception: `error`, where the policy lets it pass, or it is no failure.
+        """
+        taken = self._returns or isinstance(error, CutOffError)
+        if not taken or not asked or leads_on(error):
             raise error
-        return [failed(call, error) for call in left]
+        return {self.site.key: [failed(ask.call, error) for ask in asked]}
 
 
 def _marked(
@@ -264,7 +319,7 @@ def _marked(
     return out
 
 
-def _kept(found: Sequence[BaseMessage], batch: _Batch) -> list[BaseMessage]:
+def _whole(found: Sequence[BaseMessage], batch: _Batch) -> list[BaseMessage]:
     """What a node wrote, with the reply whole again if it is in there."""
     reply = batch.reply
     return [reply if reply and m.id and m.id == reply.id else m for m in found]

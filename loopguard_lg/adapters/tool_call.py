@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
@@ -53,8 +53,10 @@ class ToolCall:
         """Execute the call if it may be, and note how it went."""
         ask = self._ask()
         answer = self._answer(ask)
-        if answer is not None:
-            return answer
+        return answer if answer is not None else (yield from self._made(ask))
+
+    def _made(self, ask: Ask) -> Work[Result]:
+        """Execute the call, and note how it went."""
         guard, started = self.guard, self.clock()
         mark: dict[str, Any] = {}
         with level(guard.policy, guard.agent, ask.memory, self.clock, started) as entry:
@@ -127,7 +129,7 @@ class ToolCall:
         cut = isinstance(error, CutOffError)
         policy = self.guard.policy
         passes = (policy.tool_errors == "raise" or policy.observe_only) and not cut
-        if passes or isinstance(error, GraphBubbleUp):
+        if passes or leads_on(error):
             raise error
         return failed(self.request.tool_call, error)
 
@@ -155,6 +157,13 @@ class ToolCall:
         self, ask: Ask, message: ToolMessage, mark: Mapping[str, Any]
     ) -> ToolMessage:
         return with_mark(self.guard.acts.advised(ask, message), mark)
+
+
+def leads_on(error: Exception) -> bool:
+    """Whether what a tool raised is no failure of its own, but LangGraph's way on: a
+    question to a person, an answer that does not fit one, a command to a parent.
+    """
+    return isinstance(error, GraphBubbleUp) or is_invalid_resume(error)
 
 
 def failed(call: Mapping[str, Any], error: Exception) -> ToolMessage:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -27,62 +27,55 @@ from langgraph.prebuilt.tool_node import (
 )
 
 from loopguard_lg import hooks, prompts
-from loopguard_lg.adapters import exits
+from loopguard_lg.adapters import misspelled
 from loopguard_lg.adapters.acting import Ask
-from loopguard_lg.adapters.driving import adrive, drive
-from loopguard_lg.adapters.graph_state import rewritten, written
-from loopguard_lg.adapters.messages import (
-    mark_of,
-    newest_reply,
-    newest_word,
-    pair,
-    refused,
-    with_advice,
-)
+from loopguard_lg.adapters.driving import Work, adrive, drive
+from loopguard_lg.adapters.graph_state import written
+from loopguard_lg.adapters.kept import once
+from loopguard_lg.adapters.messages import newest_reply, newest_word, refused
 from loopguard_lg.adapters.past import with_host
 from loopguard_lg.adapters.session import Guard
-from loopguard_lg.adapters.tool_call import Result, ToolCall, read
-from loopguard_lg.adapters.transcript import (
-    current_run,
-    events_of,
-    judged,
-    since_batch,
+from loopguard_lg.adapters.tool_batch import (
+    Past,
+    exit_report,
+    history,
+    is_first,
+    is_refused,
+    noted,
+    replaced,
+    report_of,
+    told_up_to,
+    untold,
 )
+from loopguard_lg.adapters.tool_call import Result, ToolCall
+from loopguard_lg.adapters.transcript import current_run, events_of, judged
 from loopguard_lg.engine import Verdict
 from loopguard_lg.errors import LoopHaltedError
 from loopguard_lg.hooks import GuardEvent, Observer
 from loopguard_lg.ladder import AskUser, Reflect
-from loopguard_lg.memory import Memory, fresh
+from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Past:
-    """What was known when the node began.
-
-    Attributes:
-        messages: Those of the run, up to the reply whose calls are to be executed.
-        memory: What the guard makes of them, that reply left out.
-        told: What it made of those that observers have been told of.
-        since: The others before the reply: since the batch before it.
-        over: The exit report, if the run should have ended before.
-    """
-
-    messages: Sequence[BaseMessage] = ()
-    memory: Memory = field(default_factory=fresh)
-    told: Memory = field(default_factory=fresh)
-    since: Sequence[BaseMessage] = ()
-    over: Mapping[str, Any] | None = None
-
-
-_past: ContextVar[_Past] = ContextVar("loopguard_tool_node")
+_past: ContextVar[Past] = ContextVar("loopguard_tool_node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call(ToolCall):
     """A call of a node that has no channel."""
 
-    past: _Past
+    past: Past
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its result has to be kept, as it may be made once."""
+        settings = self.guard.acts.policy.tools.get(self.request.tool_call["name"])
+        return settings is not None and settings.once
+
+    def _made(self, ask: Ask) -> Work[Result]:
+        """The same result again where the node runs again, if it may be made once."""
+        work = ToolCall._made(self, ask)
+        config = self.request.runtime.config
+        return once(self.guard.acts.policy, ask, config, self.key, work)
 
     @property
     def _memory(self) -> Any:
@@ -156,6 +149,7 @@ class GuardedToolNode(ToolNode):
                 "loopguard: GuardedToolNode can't keep %s; guard_graph can",
                 ", ".join(missing),
             )
+        misspelled.warn(policy, [*self.tools_by_name.values()], set())
         self._guard = Guard(
             policy=policy,
             agent=self.name or "",
@@ -176,7 +170,13 @@ class GuardedToolNode(ToolNode):
     ) -> Any:
         """Execute the calls that may be executed, and say what is seen."""
         with self._looking(input, config) as past:
-            return self._told(past, await super().ainvoke(input, config, **kwargs))
+            try:
+                out = await super().ainvoke(input, config, **kwargs)
+            except Exception:
+                if past.running:  # a `ToolNode` leaves them behind
+                    await asyncio.wait(past.running)
+                raise
+            return self._told(past, out)
 
     def _call(self, request: ToolCallRequest) -> _Call:
         return _Call(
@@ -202,14 +202,17 @@ class GuardedToolNode(ToolNode):
         request: ToolCallRequest,
         execute: Callable[[ToolCallRequest], Awaitable[Result]],
     ) -> Result:
-        wrap = self._awrap
+        wrap, call = self._awrap, self._call(request)
+        task = asyncio.current_task()
+        if call.is_kept and task is not None:
+            call.past.running.add(task)
         return await adrive(
-            self._call(request).work(),
+            call.work(),
             lambda run: wrap(run.given, execute) if wrap else execute(run.given),
         )
 
     @contextmanager
-    def _looking(self, given: Any, config: RunnableConfig | None) -> Iterator[_Past]:
+    def _looking(self, given: Any, config: RunnableConfig | None) -> Iterator[Past]:
         past = self._before(given, ensure_config(config))
         reset = _past.set(past)
         try:
@@ -217,40 +220,40 @@ class GuardedToolNode(ToolNode):
         finally:
             _past.reset(reset)
 
-    def _before(self, given: Any, config: RunnableConfig) -> _Past:
+    def _before(self, given: Any, config: RunnableConfig) -> Past:
         try:
-            return self._judged(_history(given, self._key), config)
+            return self._judged(given, config)
         except LoopHaltedError:
             raise
         except Exception:  # a fault costs what would have been seen, not the calls
             hooks.logger.exception("loopguard: calls can't be judged")
-            return _Past()
+            return Past()
 
-    def _judged(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> _Past:
+    def _judged(self, given: Any, config: RunnableConfig) -> Past:
         policy = self._guard.policy
-        run = current_run(messages, policy)
-        reply, _ = newest_reply(run)
+        run = current_run(history(given, self._key), policy)
+        reply, results = newest_reply(run)
         if reply is None:
-            return _Past()
+            return Past()
         before = run[: next(n for n, m in enumerate(run) if m is reply)]
-        at = since_batch(before)
-        told = self._remembered(before[:at])
-        over = None if policy.observe_only else _report(before)
-        if over is not None and _is_refused(before):
+        over = None if policy.observe_only else report_of(before)
+        if over is not None and is_refused(before):
             raise LoopHaltedError(dict(over))
         word = newest_word(run, through=True)
+        at = told_up_to(before)
         told = with_host(
-            told,
+            self._remembered(before[:at]),
             thread=config.get("configurable", {}).get("thread_id"),
             word=word.id if word is not None else None,
             acts=self._guard.acts.derived(before, self.tools_by_name),
         )
-        return _Past(
+        return Past(
             messages=run,
             memory=self._remembered(before[at:], told),
             told=told,
             since=before[at:],
             over=over,
+            tells=is_first(given, reply, results),
         )
 
     def _remembered(
@@ -259,7 +262,7 @@ class GuardedToolNode(ToolNode):
         guard = self._guard
         return judged(guard.policy, messages, self.tools_by_name, memory, guard.agent)
 
-    def _told(self, past: _Past, out: Any) -> Any:
+    def _told(self, past: Past, out: Any) -> Any:
         """What the node returns, with a note where one is due."""
         try:
             return self._with_note(past, out)
@@ -267,21 +270,21 @@ class GuardedToolNode(ToolNode):
             hooks.logger.exception("loopguard: results can't be judged")
             return out
 
-    def _with_note(self, past: _Past, out: Any) -> Any:
-        found = [m for m in written(out, self._key) if isinstance(m, ToolMessage)]
-        reply, earlier = newest_reply(past.messages)
-        if reply is None or any(
-            result is None for _, result in pair(reply, [*earlier, *found])
-        ):
-            return out  # sent out one by one: the next batch sees it
-        verdict, memory = self._fed(past, [reply, *earlier, *found])
+    def _with_note(self, past: Past, out: Any) -> Any:
+        turn = past.turn(_results(out, self._key))
+        if turn is None and past.messages:
+            out = untold(out, self._key)  # sent out one by one: the next batch tells
+        if not past.messages or (turn is None and not past.tells):
+            return out
+        found = _results(out, self._key)
+        verdict, memory = self._fed(past, turn or [])
         after = [*past.messages, *found]
-        report = _exit(verdict, memory, after) or past.over
+        report = exit_report(verdict, memory, after) or past.over
         text = self._text(verdict, memory, report)
         self._tell(past, verdict, text)
         if not text or not found or self._guard.policy.observe_only:
             return out
-        return _with(out, found[-1], _noted(found[-1], text, report), self._key)
+        return replaced(out, found[-1], noted(found[-1], text, report), self._key)
 
     def _text(self, verdict: Verdict, memory: Memory, report: Any) -> str:
         if report is not None:
@@ -293,20 +296,20 @@ class GuardedToolNode(ToolNode):
         tools = [*self.tools_by_name]
         return prompts.reflection(verdict.finding, memory["pad"], tools, tokens)
 
-    def _fed(self, past: _Past, turn: Sequence[BaseMessage]) -> tuple[Verdict, Memory]:
+    def _fed(self, past: Past, turn: Sequence[BaseMessage]) -> tuple[Verdict, Memory]:
         """What is decided on a batch; observers hear of it, and of what led to it."""
         guard, verdict, memory = self._guard, Verdict(), past.told
         known = [*past.since, *turn]
         for event in events_of(known, self.tools_by_name, guard.policy, guard.agent):
-            verdict, memory = guard.feed(memory, event, _thread(past))
+            verdict, memory = guard.feed(memory, event, past.thread)
         return verdict, memory
 
-    def _tell(self, past: _Past, verdict: Verdict, text: str) -> None:
+    def _tell(self, past: Past, verdict: Verdict, text: str) -> None:
         if verdict.action == "continue" or not text:
             return
         event = GuardEvent(
             name=_EVENTS[verdict.action],
-            thread=_thread(past),
+            thread=past.thread,
             agent=self._guard.agent,
             event=None,
             verdict=verdict,
@@ -315,10 +318,8 @@ class GuardedToolNode(ToolNode):
         hooks.notify(self._guard.observers, event)
 
 
-def _thread(past: _Past) -> str:
-    """What events are reported under: the thread, else the run's human word."""
-    host = past.told["host"]
-    return str(host.get("thread") or host.get("word") or "")
+def _results(out: Any, key: str) -> list[ToolMessage]:
+    return [m for m in written(out, key) if isinstance(m, ToolMessage)]
 
 
 def _missing(policy: Policy) -> Iterator[str]:
@@ -339,57 +340,3 @@ _EVENTS: Mapping[str, hooks.Name] = {
     "escalate": "escalated",
     "exit": "exited",
 }
-
-
-def _history(given: Any, key: str) -> list[BaseMessage]:
-    """The conversation in what a `ToolNode` is given; nothing for bare calls."""
-    if isinstance(given, Mapping) and "tool_call" in given:
-        given = given.get("state")
-    found = given if isinstance(given, list) else read(given, key)
-    return [m for m in found or () if isinstance(m, BaseMessage)]
-
-
-def _report(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
-    """The exit report of a run that should have ended before this."""
-    last = messages[-1] if messages else None
-    if not isinstance(last, ToolMessage):
-        return None
-    found: Mapping[str, Any] | None = last.response_metadata.get(exits.KEY)
-    inside = found is not None and found.get("inside")  # of an agent in the call
-    return None if inside else found
-
-
-def _is_refused(messages: Sequence[BaseMessage]) -> bool:
-    """Whether the model has called once already after the end."""
-    last = messages[-1]
-    return isinstance(last, ToolMessage) and mark_of(last).get("blocked") == "over"
-
-
-def _exit(
-    verdict: Verdict, memory: Memory, messages: Sequence[BaseMessage]
-) -> Mapping[str, Any] | None:
-    if verdict.action != "exit":
-        return None
-    reason = "loop" if verdict.exceeded is None else "budget"
-    why = verdict.exceeded or (verdict.finding and verdict.finding.detail)
-    return exits.report(reason, str(why), memory, messages, verdict)
-
-
-def _noted(
-    result: ToolMessage, text: str, report: Mapping[str, Any] | None
-) -> ToolMessage:
-    """A result with the note after it, and the report if the run is over."""
-    told = with_advice(result, f"\n{text}")
-    if report is None:
-        return told
-    metadata = {**told.response_metadata, exits.KEY: dict(report)}
-    return told.model_copy(update={"response_metadata": metadata})
-
-
-def _with(out: Any, old: ToolMessage, new: ToolMessage, key: str) -> Any:
-    """What the node returns, with `new` in the place of `old`, wherever that is."""
-    if out is old:
-        return new
-    if isinstance(out, list):
-        return [_with(part, old, new, key) for part in out]
-    return rewritten(out, key, lambda found: [new if m is old else m for m in found])

@@ -21,6 +21,8 @@ from loopguard_lg import (
     Ladder,
     Policy,
     Reflect,
+    ToolPolicy,
+    guard_graph,
 )
 from loopguard_lg.errors import LoopHaltedError
 from loopguard_lg.hooks import GuardEvent
@@ -201,22 +203,51 @@ def test_the_messages_may_have_another_key_and_the_state_be_an_object() -> None:
     assert results(state["chat"])[3].text.startswith("Not executed")
 
 
-def test_calls_that_are_sent_one_by_one_are_held_as_well(way: Way) -> None:
-    """Each task sees the history, as LangGraph's own agent sends it along."""
+def sending(replies: list[Any], policy: Policy | None = None, **settings: Any) -> Any:
+    """A graph that sends each call to a task of its own, as LangGraph's agent does."""
 
     def sent(state: Any) -> Any:
         calls = state["messages"][-1].tool_calls
         context = {"__type": "tool_call_with_context", "state": state}
         return [Send("tools", {**context, "tool_call": c}) for c in calls] or END
 
-    model = ScriptedModel(replies=[*[[*same(1), *same(1)]] * 4, "found"])
-    builder = react(model, tools=GuardedToolNode(TOOLS))
+    node = GuardedToolNode(TOOLS, policy, **settings)
+    builder = react(ScriptedModel(replies=replies), tools=node)
     builder.branches["agent"].clear()
     builder.add_conditional_edges("agent", sent, ["tools", END])
+    return builder.compile()
 
-    state = run(way, builder.compile())
+
+TWICE = [*same(1), *same(1)]
+"""A batch of two calls that are the same."""
+
+
+def test_calls_that_are_sent_one_by_one_are_held_as_well(way: Way) -> None:
+    """Each task sees the history, as LangGraph's own agent sends it along."""
+    state = run(way, sending([*[TWICE] * 4, "found"]))
 
     assert results(state["messages"])[-1].text.startswith("Not executed")
+
+
+def test_observers_hear_of_calls_that_are_sent_one_by_one(way: Way) -> None:
+    """No task sees its batch as a whole: the next batch tells of it, once."""
+    told: list[GuardEvent] = []
+    replies = [*[TWICE] * 3, call("read", path="a"), "found"]
+
+    run(way, sending(replies, observers=told.append))
+
+    seen = [len(getattr(e.event, "steps", ())) for e in told if e.name == "seen"]
+    assert seen == [0, 2, 2, 2, 1]
+    assert "detected" in [event.name for event in told]
+
+
+def test_a_run_of_calls_that_are_sent_one_by_one_ends_as_well(way: Way) -> None:
+    """The report comes a batch later; a model that calls on is stopped."""
+    with pytest.raises(LoopHaltedError) as stopped:
+        run(way, sending([TWICE] * 12))
+
+    assert stopped.value.report["reason"] == "loop"
+    assert len(executed) <= 10
 
 
 def test_bare_calls_without_a_history_are_executed() -> None:
@@ -295,3 +326,16 @@ def test_what_it_can_not_do_is_said_when_it_is_made(
     (said,) = caplog.messages
     for name in ("Reflect.temperature", "Escalate.model", "AskUser", "guard_graph"):
         assert name in said
+
+
+def test_a_slip_in_the_name_of_a_tool_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """By the node and by the graph alike, when they are made."""
+    policy = Policy(tools={"serch": ToolPolicy(once=True)})
+
+    GuardedToolNode(TOOLS, policy)
+    guard_graph(react(ScriptedModel()), policy, model="agent", tools="tools")
+
+    (one, other) = caplog.messages
+    assert "'serch'" in one
+    assert "did you mean 'search'?" in one
+    assert one == other

@@ -16,15 +16,16 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
 
-from loopguard_lg import Budget, LoopGuardMiddleware
+from loopguard_lg import Budget, LoopGuardMiddleware, Policy, ToolPolicy
 from loopguard_lg.fleet import Fleet, FleetBudget
 from loopguard_lg.fleet.postgres import PostgresLedger
 from loopguard_lg.fleet.redis import RedisLedger
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from loopguard_lg.testing.histories import validate_history
+from tests.graph.test_runs_again import by_node as paying
 from tests.middleware.killed import weak
-from tests.middleware.runs import TOOLS, ask, laddered, last
+from tests.middleware.runs import TOOLS, ask, executed, laddered, last, results
 from tests.servers.kept import SERIALIZED, THREAD, asking, climbing, make, opened
 
 
@@ -183,3 +184,20 @@ async def test_two_workers_on_one_thread_lose_no_call(
     ledger.close()
 
     assert len(model.requests) == 7
+
+
+async def test_what_is_done_once_is_kept_beside_a_question(
+    kind: str, where: str
+) -> None:
+    """Another process answers the question, and has the result of before."""
+    policy = Policy(tools={"pay_by": ToolPolicy(role="write", once=True)})
+    replies = [[call("boss", question="?"), call("pay_by", amount=1)], "done"]
+    executed.clear()
+    async with opened(kind, where) as kept:
+        await kept.run(paying(replies, policy, kept.saver), ask())
+    async with opened(kind, where) as again:
+        graph = paying(replies[1:], policy, again.saver)
+        state = await again.run(graph, Command(resume="yes"))
+
+    assert executed == ["pay 1"]
+    assert [m.text for m in results(state["messages"])][1] == "paid 1"

@@ -1,0 +1,160 @@
+"""What a `GuardedToolNode` reads in its input, and how it changes its output."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from loopguard_lg.adapters import exits
+from loopguard_lg.adapters.graph_state import rewritten
+from loopguard_lg.adapters.messages import (
+    mark_of,
+    newest_reply,
+    pair,
+    with_advice,
+    with_mark,
+)
+from loopguard_lg.adapters.tool_call import read
+from loopguard_lg.adapters.transcript import since_batch
+from loopguard_lg.engine import Verdict
+from loopguard_lg.memory import Memory, fresh
+
+_UNTOLD = "untold"
+"""The mark of results that came one by one: nobody saw their batch as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What was known when the node began.
+
+    Attributes:
+        messages: Those of the run, up to the reply whose calls are to be executed.
+        memory: What the guard makes of them, that reply left out.
+        told: What it made of those that observers have been told of.
+        since: The others before the reply.
+        over: The exit report, if the run should have ended before.
+        tells: It is this task that tells of `since`, if others execute calls as well.
+        running: Tasks of an event loop that must come to their end before the node.
+    """
+
+    messages: Sequence[BaseMessage] = ()
+    memory: Memory = field(default_factory=fresh)
+    told: Memory = field(default_factory=fresh)
+    since: Sequence[BaseMessage] = ()
+    over: Mapping[str, Any] | None = None
+    tells: bool = True
+    running: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    @property
+    def thread(self) -> str:
+        """What events are reported under: the thread, else the run's human word."""
+        host = self.told["host"]
+        return str(host.get("thread") or host.get("word") or "")
+
+    def turn(self, found: Sequence[ToolMessage]) -> list[BaseMessage] | None:
+        """The reply with all its results; `None` while others have some of them.
+
+        Args:
+            found: The results that the node has now.
+        """
+        reply, earlier = newest_reply(self.messages)
+        results = [*earlier, *found]
+        if reply is None or any(r is None for _, r in pair(reply, results)):
+            return None
+        return [reply, *results]
+
+
+def history(given: Any, key: str) -> list[BaseMessage]:
+    """The conversation in what a `ToolNode` is given; nothing for bare calls."""
+    if isinstance(given, Mapping) and "tool_call" in given:
+        given = given.get("state")
+    found = given if isinstance(given, list) else read(given, key)
+    return [m for m in found or () if isinstance(m, BaseMessage)]
+
+
+def is_first(given: Any, reply: AIMessage, results: Sequence[ToolMessage]) -> bool:
+    """Whether what a node is given has the first call of a reply that has no result.
+
+    Args:
+        given: The node's input: all calls, or one that was sent to it.
+        reply: The reply that they stand in.
+        results: Those that are there already.
+    """
+    sent = given.get("tool_call") if isinstance(given, Mapping) else None
+    open_ = [call["id"] for call, found in pair(reply, results) if found is None]
+    return sent is None or sent.get("id") in open_[:1]
+
+
+def told_up_to(messages: Sequence[BaseMessage]) -> int:
+    """Where that begins which observers have not been told of: after the newest batch,
+    or with it, if its results came one by one.
+    """
+    at = since_batch(messages)
+    begin = at - len(_last_results(messages[:at]))
+    untold = any(mark_of(message).get(_UNTOLD) for message in messages[begin:at])
+    return begin - 1 if untold else at
+
+
+def untold(out: Any, key: str) -> Any:
+    """What the node returns, with its results marked as some of a batch."""
+    if isinstance(out, list):
+        return [untold(part, key) for part in out]
+    if isinstance(out, ToolMessage):
+        return with_mark(out, {_UNTOLD: True})
+    return rewritten(out, key, lambda found: untold(found, key))
+
+
+def report_of(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
+    """The exit report of a run that should have ended before this."""
+    for message in _last_results(messages):
+        found: Mapping[str, Any] | None = message.response_metadata.get(exits.KEY)
+        if found is not None and not found.get("inside"):  # of an agent in the call
+            return found
+    return None
+
+
+def is_refused(messages: Sequence[BaseMessage]) -> bool:
+    """Whether the model has called once already after the end."""
+    return any(mark_of(m).get("blocked") == "over" for m in _last_results(messages))
+
+
+def _last_results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
+    """The results that a conversation ends on."""
+    ends = takewhile(lambda m: isinstance(m, ToolMessage), reversed(messages))
+    return cast(list[ToolMessage], [*ends][::-1])
+
+
+def exit_report(
+    verdict: Verdict, memory: Memory, messages: Sequence[BaseMessage]
+) -> Mapping[str, Any] | None:
+    """The exit report, if the run should end."""
+    if verdict.action != "exit":
+        return None
+    reason = "loop" if verdict.exceeded is None else "budget"
+    why = verdict.exceeded or (verdict.finding and verdict.finding.detail)
+    return exits.report(reason, str(why), memory, messages, verdict)
+
+
+def noted(
+    result: ToolMessage, text: str, report: Mapping[str, Any] | None
+) -> ToolMessage:
+    """A result with the note after it, and the report if the run is over."""
+    told = with_advice(result, f"\n{text}")
+    if report is None:
+        return told
+    metadata = {**told.response_metadata, exits.KEY: dict(report)}
+    return told.model_copy(update={"response_metadata": metadata})
+
+
+def replaced(out: Any, old: ToolMessage, new: ToolMessage, key: str) -> Any:
+    """What the node returns, with `new` in the place of `old`, wherever that is."""
+    if out is old:
+        return new
+    if isinstance(out, list):
+        return [replaced(part, old, new, key) for part in out]
+    return rewritten(out, key, lambda found: [new if m is old else m for m in found])
