@@ -23,6 +23,7 @@ Query: TypeAlias = Callable[[str, Sequence[Any]], Rows]
 
 CHANNEL = "messages"
 _REMOVE_ALL = "__remove_all__"
+_ROLES = {"human": "user", "ai": "assistant"}
 _SNAPSHOT = 7  # an extension that holds a value, where others hold a name before it
 
 FAULTS = (sqlite3.Error, ormsgpack.MsgpackDecodeError, OSError, RuntimeError)
@@ -169,17 +170,16 @@ class _Log:
 
 def _messages(value: Any) -> Iterator[Mapping[str, Any]]:
     """The messages of a write, in the forms that LangChain takes."""
-    pair = isinstance(value, list | tuple) and len(value) == 2
-    if isinstance(value, Mapping):
-        yield value
-    elif isinstance(value, str):
-        yield {"type": "human", "content": value}
-    elif pair and all(isinstance(part, str) for part in value):
-        yield {"role": {"human": "user", "ai": "assistant"}.get(value[0], value[0]),
-               "content": value[1]}  # fmt: skip
-    else:
-        for inner in value if isinstance(value, list | tuple) else ():
-            yield from _messages(inner)
+    match value:
+        case dict():
+            yield value
+        case str():
+            yield {"type": "human", "content": value}
+        case [str(role), str(content)]:
+            yield {"role": _ROLES.get(role, role), "content": content}
+        case [*several]:
+            for inner in several:
+                yield from _messages(inner)
 
 
 def decoded(kind: str | None, value: Any) -> Any:

@@ -8,7 +8,7 @@ reads it, `from_event` writes it. The format is described in `docs/traces.md`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, get_args
 
 from loopguard_lg.steps import (
@@ -40,8 +40,8 @@ class Trajectory:
 
     Attributes:
         id: Its name, unique in a file.
-        steps: What happened, in order, as JSON has it.
-        events: What the engine is told of it on replay.
+        steps: What happened, in order, as JSON has it, each with its position `i`.
+        events: What the engine is told of it on replay, each with its position.
         success: Did the task succeed; `None`: unknown.
         source: Where it is from.
         model: The model, where one did it all.
@@ -87,13 +87,14 @@ def from_dict(data: Any) -> Trajectory:
         ValueError: It is not as the format says; the message says which key.
     """
     _object(data, "a trajectory")
-    steps = _get(data, "steps", list, "")
-    if not _get(data, "id", str, "") or steps is None:
+    given = _get(data, "steps", list, "")
+    if not _get(data, "id", str, "") or given is None:
         raise ValueError("a trajectory needs the keys `id` and `steps`")
+    placed = [*_placed(given)]
     return Trajectory(
         id=data["id"],
-        steps=tuple(steps),
-        events=tuple(_events(steps)),
+        steps=tuple(step for step, _ in placed),
+        events=tuple(event for _, event in placed if event is not None),
         success=_get(data, "success", bool, ""),
         source=_get(data, "source", str, ""),
         model=_get(data, "model", str, ""),
@@ -104,18 +105,23 @@ def from_dict(data: Any) -> Trajectory:
     )
 
 
-def _events(steps: Iterable[Any]) -> Iterator[Event]:
-    """What the engine is told, in order; it counts on where there is no `i`."""
+def _placed(steps: Iterable[Any]) -> Iterator[tuple[Record, Event | None]]:
+    """Each step with what the engine is told of it.
+
+    Where there is no `i` it is counted on; what the engine is not told of stands
+    beside the newest that it is.
+    """
     last = -1
     for at, step in enumerate(steps):
-        event = to_event(step, f"steps[{at}]")
-        if event is None:
-            continue
-        i = last + 1 if event.i is None else event.i
-        if i <= last:
-            raise ValueError(f"steps[{at}].i is {i}, not above {last}")
-        last = i
-        yield event
+        event, i = to_event(step, f"steps[{at}]"), step.get("i")
+        if i is None:
+            i = max(last, 0) if event is None else last + 1
+            step = {**step, "i": i}
+        if event is not None:
+            if i <= last:
+                raise ValueError(f"steps[{at}].i is {i}, not above {last}")
+            last, event = i, event if event.i == i else replace(event, i=i)
+        yield step, event
 
 
 def to_event(record: Any, where: str = "step") -> Event | None:
@@ -240,10 +246,9 @@ def from_event(event: Event, i: int) -> dict[str, Any]:
     Results are clipped; everything else is whole, as verdicts depend on it.
     """
     if isinstance(event, Human):
-        kind = {"event": "resume"} if event.answer else {}
-        raised = _known(raised=dict(event.raised) or None)
+        kind = _known(event="resume" if event.answer else None)
         said = {"i": i, "agent": PERSON, **kind, "text": event.text, "calls": []}
-        return {**said, **raised}
+        return {**said, **_known(raised=dict(event.raised) or None)}
     if isinstance(event, Compaction):
         known = _known(tokens=event.tokens)
         return {"i": i, "agent": event.agent, "event": "compaction", **known}
@@ -256,10 +261,14 @@ def from_event(event: Event, i: int) -> dict[str, Any]:
         "calls": [_call(step) for step in event.steps],
         "tokens": _spent(event.tokens),
         "t": event.t,
-        **_known(model=event.model, cost=event.cost, seconds=event.seconds),
-        **({"nested": [_below(n) for n in event.nested]} if event.nested else {}),
-        **_known(progress=event.progress or None),
-        **({"touched": [_seen(one) for one in event.touched]} if event.touched else {}),
+        **_known(
+            model=event.model,
+            cost=event.cost,
+            seconds=event.seconds,
+            nested=[*map(_below, event.nested)] or None,
+            progress=event.progress or None,
+            touched=[*map(_seen, event.touched)] or None,
+        ),
     }
 
 

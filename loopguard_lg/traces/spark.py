@@ -118,7 +118,8 @@ def _is_splittable(path: str) -> bool:
 
 def _of_lines(look: Looks[R], path: str, part: Part) -> Iterator[R | TraceFormatError]:
     for text, at in part:
-        if text and not text.isspace():
+        # A mark of UTF-8 is at the beginning of what some editors have saved.
+        if (text := text.removeprefix("\ufeff")) and not text.isspace():
             data = text.encode("utf-8", "replace")
             yield _looked(look, parse(Line(path, at + 1, data)))
 

@@ -54,6 +54,7 @@ class Store:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._db = duckdb.connect(str(path or ":memory:"))
+        self._db.execute("SET TimeZone = 'UTC'")  # days are the same on every machine
         self._next = count()
         for name, columns in _TABLES.items():
             fields = ", ".join(f'"{key}" {kind}' for key, kind in columns.items())

@@ -32,7 +32,8 @@ def step_log(text: str = NOTHING) -> bytes:
 
 def _span(n: int, name: str, about: dict[str, Any]) -> dict[str, Any]:
     pairs = [{"key": k, "value": {"stringValue": v}} for k, v in about.items()]
-    times = {"startTimeUnixNano": f"{n}000000000", "endTimeUnixNano": f"{n}500000000"}
+    at = 1_764_000_000 + n
+    times = {"startTimeUnixNano": f"{at}000000000", "endTimeUnixNano": f"{at}500000000"}
     ids = {"traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": f"{n:016x}"}
     return {**ids, "name": name, **times, "attributes": pairs}
 

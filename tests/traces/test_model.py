@@ -159,11 +159,12 @@ def test_a_wrong_value_is_named(data: Any, problem: str) -> None:
 
 def test_positions_may_be_missing_or_leave_gaps() -> None:
     """Only what the engine is told has to rise; the guard's own steps stand beside."""
-    said = {"i": 7, "event": "intervention"}
+    said = {"event": "intervention"}
 
     run = from_dict({"id": "x", "steps": [{}, {"i": 7}, said, {}, {"i": 9}]})
 
-    assert [event.i for event in run.events] == [None, 7, None, 9]
+    assert [event.i for event in run.events] == [0, 7, 8, 9]
+    assert [step["i"] for step in run.steps] == [0, 7, 7, 8, 9]
 
 
 def test_unknown_keys_are_kept() -> None:

@@ -12,16 +12,15 @@ from typing import Any
 from loopguard_lg.traces.formats import openai
 from loopguard_lg.traces.formats.base import (
     Answer,
-    Call,
     Fields,
     Format,
     Item,
     Reply,
     Word,
+    called,
     known,
     listed,
     mapping,
-    run_of,
     string,
     text_of,
     tokens,
@@ -40,12 +39,9 @@ def is_message(record: Any) -> bool:
 
 
 def _holds(record: Any) -> bool:
-    messages = openai.messages_of(record)
-    outer = mapping(record)
-    answer = mapping(outer.get("response")) or outer
-    return any(map(is_message, messages)) or (
-        answer.get("type") == "message" and "stop_reason" in answer
-    )
+    _, answer = openai.sides(record)
+    whole_answer = answer.get("type") == "message" and "stop_reason" in answer
+    return whole_answer or any(map(is_message, openai.messages_of(record)))
 
 
 def items(messages: Sequence[Any]) -> Iterator[Item]:
@@ -61,11 +57,7 @@ def reply(message: Fields, **about: Any) -> Reply:
     """A reply: its text and its calls."""
     blocks = [*map(mapping, listed(message.get("content")))]
     calls = [
-        Call(
-            tool=str(block.get("name") or "unknown"),
-            args=block.get("input"),
-            id=str(block.get("id") or ""),
-        )
+        called(block.get("name"), block.get("input"), block.get("id"))
         for block in blocks
         if block.get("type") in ("tool_use", "server_tool_use")
     ]
@@ -108,16 +100,11 @@ def usage_of(message: Fields) -> dict[str, Any]:
 
 
 def _read(records: Sequence[Any], key: str) -> Fields:
-    record = records[0]
-    outer = mapping(record)
-    answer = mapping(outer.get("response")) or outer
-    found = [*items(openai.messages_of(record))]
+    _, answer = openai.sides(records[0])
+    found = [*items(openai.messages_of(records[0]))]
     if answer.get("type") == "message":
         found.append(reply(answer, **usage_of(answer)))
-    asked = mapping(outer.get("request") or outer.get("body")) or outer
-    model = string(answer.get("model")) or string(asked.get("model"))
-    name = string(outer.get("id")) or string(answer.get("id")) or key
-    return run_of(name, found, model=model)
+    return openai.made(records[0], key, found)
 
 
 RUN = Format("Anthropic messages", _holds, _read)
@@ -125,7 +112,7 @@ RUN = Format("Anthropic messages", _holds, _read)
 
 def _read_lines(records: Sequence[Any], key: str) -> Fields:
     """A conversation of one message a line, of either API."""
-    read = _read if any(map(is_message, records)) else openai.read_run
+    read = _read if any(map(is_message, records)) else openai.read
     return read([list(records)], key)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
@@ -19,6 +19,7 @@ from loopguard_lg.steps import TEXT_LIMIT, clip
 from loopguard_lg.traces.model import PERSON
 
 Fields: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class Call:
     tool: str
     args: Any = None
     id: str = ""
+
+
+def called(tool: Any, args: Any, id_: Any) -> Call:
+    """The call of a record that may not say which tool or which id."""
+    return Call(tool=str(tool or "unknown"), args=args, id=str(id_ or ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +256,16 @@ def string(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def truth(value: Any) -> bool | None:
+    """The value where it is true or false."""
+    return value if isinstance(value, bool) else None
+
+
+def first(values: Iterable[T | None]) -> T | None:
+    """The first value that says something."""
+    return next(filter(None, values), None)
+
+
 def whole(value: Any) -> int | None:
     """A whole number, also where it is written as a text or with a point."""
     found = real(value)
@@ -264,7 +280,7 @@ def real(value: Any) -> float | None:
         found = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if abs(found) < 1e18 else None
+    return found if abs(found) < 2**63 else None
 
 
 def known(**values: Any) -> dict[str, Any]:
@@ -282,11 +298,26 @@ def tokens(given: Any, taken: Any, cached: Any = None) -> dict[str, int] | None:
 
 
 def moment(value: Any) -> float | None:
-    """Seconds since 1970 of an ISO 8601 time or of a number of (nano)seconds."""
-    if isinstance(value, str) and not value.isdigit():
-        try:
-            return datetime.fromisoformat(value).timestamp()
-        except (ValueError, OverflowError):
-            return None
+    """Seconds since 1970 of a time in ISO 8601, UTC where it names no zone, or of a
+    number of seconds, milli-, micro- or nanoseconds.
+    """
     found = real(value)
-    return found / 1e9 if found and found > 1e14 else found
+    if found is None and isinstance(value, str):
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        # A zone that is not named is not this machine's: the file is from elsewhere.
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    # 1e11 seconds are the year 5138, 1e11 milliseconds are 1973.
+    while found and found > 1e11:
+        found /= 1_000
+    return found
+
+
+def since(began: float | None, value: Any) -> dict[str, float]:
+    """The key `t` of a step: its seconds since the run began, where both are known."""
+    at = moment(value)
+    if at is None or began is None:
+        return {}
+    return {"t": round(max(0.0, at - began), 6)}

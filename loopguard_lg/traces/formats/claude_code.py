@@ -16,10 +16,12 @@ from loopguard_lg.traces.formats.base import (
     Fields,
     Format,
     Item,
+    first,
     listed,
     mapping,
     moment,
     run_of,
+    since,
     string,
     whole,
 )
@@ -49,15 +51,14 @@ def _keys(record: Any) -> list[str]:
 
 def _read(records: Sequence[Any], key: str) -> Fields:
     found = [record for record in map(mapping, records) if key in _keys(record)]
-    began = next((t for r in found if (t := moment(r.get("timestamp")))), None)
-    version = next(filter(None, (string(r.get("version")) for r in found)), None)
+    version = first(string(r.get("version")) for r in found)
     models = (mapping(r.get("message")).get("model") for r in found)
     return run_of(
         key or "session",
-        _items(found, began),
+        _items(found, first(moment(r.get("timestamp")) for r in found)),
         source="claude_code",
-        model=next(filter(None, map(string, models)), None),
-        t0=next(filter(None, (string(r.get("timestamp")) for r in found)), None),
+        model=first(map(string, models)),
+        t0=first(string(r.get("timestamp")) for r in found),
         versions={"agent": version} if version else None,
     )
 
@@ -67,16 +68,16 @@ def _items(records: Sequence[Fields], began: float | None) -> Iterator[Item]:
     for record in records:
         parts.setdefault(_message_id(record), []).append(record)
     for group in parts.values():  # results may stand between the parts of a reply
-        first = group[0]
-        if first.get("type") == "assistant":
+        head = group[0]
+        if head.get("type") == "assistant":
             yield _reply(group, began)
-        elif first.get("subtype") == "compact_boundary":
-            facts = mapping(first.get("compactMetadata"))
+        elif head.get("subtype") == "compact_boundary":
+            facts = mapping(head.get("compactMetadata"))
             yield Cut(tokens=whole(facts.get("postTokens")))
-        elif first.get("isCompactSummary"):
+        elif head.get("isCompactSummary"):
             yield Cut()
-        elif first.get("type") == "user" and not first.get("isMeta"):
-            yield from anthropic.said(mapping(first.get("message")).get("content"))
+        elif head.get("type") == "user" and not head.get("isMeta"):
+            yield from anthropic.said(mapping(head.get("message")).get("content"))
 
 
 def _message_id(record: Fields) -> Any:
@@ -89,10 +90,9 @@ def _message_id(record: Fields) -> Any:
 def _reply(parts: Sequence[Fields], began: float | None) -> Item:
     messages = [mapping(part.get("message")) for part in parts]
     blocks = [b for m in messages for b in _blocks(m.get("content"))]
-    at = moment(parts[-1].get("timestamp"))
-    since = {} if at is None or began is None else {"t": round(at - began, 3)}
-    about = {**anthropic.usage_of(messages[-1]), **since}
-    return anthropic.reply({"content": blocks}, **about)
+    timed = since(began, parts[-1].get("timestamp"))
+    about = anthropic.usage_of(messages[-1])
+    return anthropic.reply({"content": blocks}, **about, **timed)
 
 
 def _blocks(content: Any) -> list[Any]:

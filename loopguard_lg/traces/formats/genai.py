@@ -15,9 +15,10 @@ from loopguard_lg.telemetry import names
 from loopguard_lg.traces.formats import steplog
 from loopguard_lg.traces.formats.base import (
     Answer,
-    Call,
     Fields,
     Reply,
+    called,
+    first,
     known,
     listed,
     mapping,
@@ -57,8 +58,7 @@ def run(spans: Sequence[Span], name: str) -> Fields:
         if (agent := string(span.about.get(names.AGENT)))
     }
     seen = [one for span in spans if (one := _seen(span))]
-    models = (one.item.about.get("model") for one in seen)
-    model = next(filter(None, models), None)
+    model = first(one.item.about.get("model") for one in seen)
     items = in_order(seen, agents_of(spans, agents))
     return run_of(name, items, source="otlp", model=model)
 
@@ -71,11 +71,7 @@ def _seen(span: Span) -> Seen | None:
         return None
     parts = _parts(about.get(names.OUTPUT_MESSAGES), "assistant")
     calls = [
-        Call(
-            tool=str(part.get("name") or "unknown"),
-            args=part.get("arguments"),
-            id=str(part.get("id") or ""),
-        )
+        called(part.get("name"), part.get("arguments"), part.get("id"))
         for part in parts
         if part.get("type") == "tool_call"
     ]

@@ -24,6 +24,7 @@ from loopguard_lg.traces.formats.base import (
     Item,
     Reply,
     Word,
+    called,
     known,
     listed,
     mapping,
@@ -112,11 +113,7 @@ def calls_of(fields: Fields) -> list[Call]:
     if not calls:
         return openai.calls_of(more)
     return [
-        Call(
-            tool=str(call.get("name") or "unknown"),
-            args=call.get("args"),
-            id=str(call.get("id") or ""),
-        )
+        called(call.get("name"), call.get("args"), call.get("id"))
         for call in map(mapping, calls)
     ]
 

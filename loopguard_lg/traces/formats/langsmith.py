@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from loopguard_lg.traces.formats import langchain, openai
 from loopguard_lg.traces.formats.base import (
+    BAD,
     Answer,
-    Call,
     Fields,
     Format,
     Reply,
     Word,
+    first,
     known,
     listed,
     mapping,
@@ -46,12 +48,11 @@ def _read(records: Sequence[Any], key: str) -> Fields:
     spans = [_span(run) for run in runs]
     seen = [one for s, run in zip(spans, runs, strict=True) if (one := _seen(s, run))]
     roots = [run for run in runs if not run.get("parent_run_id")]
-    models = (one.item.about.get("model") for one in seen)
     return run_of(
         key,
         in_order(seen, agents_of(spans, _agents(runs))),
         source="langsmith",
-        model=next(filter(None, models), None),
+        model=first(one.item.about.get("model") for one in seen),
         success=_score(roots),
     )
 
@@ -127,8 +128,8 @@ def _reply(run: Fields) -> Reply:
     if kind == "ai":
         found = langchain.reply(fields)
         return Reply(text=found.text, calls=found.calls, about={**about, **found.about})
-    calls: list[Call] = openai.calls_of(fields)
-    return Reply(text=text_of(fields.get("content")), calls=calls, about=about)
+    text, calls = text_of(fields.get("content")), openai.calls_of(fields)
+    return Reply(text=text, calls=calls, about=about)
 
 
 def _message(outputs: Fields) -> Any:
@@ -169,9 +170,12 @@ def _output(outputs: Any) -> Any:
 def _literal(args: Any) -> Any:
     """Arguments that LangChain has put into words as Python does."""
     value = decoded(args)
-    if isinstance(value, str) and value.startswith("{"):
-        return decoded(value.replace("'", '"'))
-    return value
+    if not isinstance(value, str) or not value.startswith("{"):
+        return value
+    try:
+        return literal_eval(value)
+    except (*BAD, SyntaxError, MemoryError):  # what it raises where it gives up
+        return value
 
 
 FORMAT = Format("a LangSmith export", _matches, _read, _keys)

@@ -26,6 +26,7 @@ from loopguard_lg.traces.formats.base import (
     run_of,
     string,
     text_of,
+    whole,
 )
 from loopguard_lg.traces.formats.swe_agent import model_of, solved
 
@@ -58,16 +59,17 @@ def _read(records: Sequence[Any], key: str) -> Fields:
 def _items(messages: Sequence[Fields]) -> Iterator[Item]:
     waiting = False
     for message in messages:
-        text, role = text_of(message.get("content")), message.get("role")
-        if role == "assistant":
-            calls = openai.calls_of(message) or _commands(message, text)
-            waiting = bool(calls)
-            yield Reply(text=text, calls=calls, about=_about(message))
-        elif role == "tool" or (role == "user" and waiting and _answers(message, text)):
-            id_ = str(message.get("tool_call_id") or "")
-            yield Answer(id=id_, text=text, error=_failed(message, text))
-        elif role == "user":
-            yield Word(text=text)
+        text = text_of(message.get("content"))
+        match message.get("role"):
+            case "assistant":
+                calls = openai.calls_of(message) or _commands(message, text)
+                waiting = bool(calls)
+                yield Reply(text=text, calls=calls, about=_about(message))
+            case "user" if not (waiting and _answers(message, text)):
+                yield Word(text=text)
+            case "user" | "tool":
+                id_ = str(message.get("tool_call_id") or "")
+                yield Answer(id=id_, text=text, error=_failed(message, text))
 
 
 def _commands(message: Fields, text: str) -> list[Call]:
@@ -93,10 +95,9 @@ def _answers(message: Fields, text: str) -> bool:
 
 
 def _failed(message: Fields, text: str) -> bool | None:
-    code = mapping(message.get("extra")).get("returncode")
-    found = _CODE.search(text)
-    if code is None and found:
-        code = int(found[1])
+    code = whole(mapping(message.get("extra")).get("returncode"))
+    if code is None and (found := _CODE.search(text)):
+        code = whole(found[1])
     return None if code is None else code != 0
 
 

@@ -6,7 +6,7 @@ request with its response (`choices`, or `output`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from loopguard_lg.traces.formats.base import (
@@ -17,6 +17,8 @@ from loopguard_lg.traces.formats.base import (
     Item,
     Reply,
     Word,
+    called,
+    first,
     known,
     listed,
     mapping,
@@ -24,6 +26,7 @@ from loopguard_lg.traces.formats.base import (
     string,
     text_of,
     tokens,
+    truth,
 )
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -42,14 +45,19 @@ def is_message(record: Any) -> bool:
 
 def messages_of(record: Any) -> list[Any]:
     """The messages of a run: a list, or what an object holds, the response last."""
-    if isinstance(record, list):
-        return record
-    outer = mapping(record)
-    asked = mapping(outer.get("request") or outer.get("body")) or outer
-    gave = mapping(outer.get("response")) or outer
-    given = asked.get("messages") or asked.get("input") or outer.get("history")
+    if not isinstance(record, dict):
+        return listed(record)
+    asked, gave = sides(record)
+    given = first([asked.get("messages"), asked.get("input"), record.get("history")])
     said = [mapping(choice).get("message") for choice in listed(gave.get("choices"))]
     return [*_listed(given), *said[:1], *listed(gave.get("output"))]
+
+
+def sides(record: Any) -> tuple[Fields, Fields]:
+    """The request and the response in a record; it is both where it holds neither."""
+    outer = mapping(record)
+    asked = mapping(first([outer.get("request"), outer.get("body")]))
+    return asked or outer, mapping(outer.get("response")) or outer
 
 
 def _listed(given: Any) -> list[Any]:
@@ -73,25 +81,22 @@ def _replies(message: Any) -> bool:
 
 
 def _message(message: Fields, about: Fields) -> Iterator[Item]:
-    role, kind = message.get("role"), message.get("type")
-    text = text_of(message.get("content"))
-    if kind == "function_call":
-        yield Reply(calls=[_call(message, message.get("call_id"))])
-    elif kind == "function_call_output":
-        output = text_of(message.get("output"))
-        yield Answer(id=str(message.get("call_id") or ""), text=output)
-    elif role == "assistant":
-        yield Reply(
-            agent=string(message.get("name")) or "main",
-            text=text,
-            calls=calls_of(message),
-            about={**about, **usage_of(message)},
-        )
-    elif role in ("tool", "function"):
-        name = str(message.get("name") or "")
-        yield Answer(id=str(message.get("tool_call_id") or ""), tool=name, text=text)
-    elif role == "user":
-        yield Word(text=text)
+    name, text = string(message.get("name")), text_of(message.get("content"))
+    match message.get("type"), message.get("role"):
+        case "function_call", _:
+            yield Reply(calls=[_call(message, message.get("call_id"))])
+        case "function_call_output", _:
+            output = text_of(message.get("output"))
+            yield Answer(id=str(message.get("call_id") or ""), text=output)
+        case _, "assistant":
+            took = {**about, **usage_of(message)}
+            calls = calls_of(message)
+            yield Reply(agent=name or "main", text=text, calls=calls, about=took)
+        case _, "tool" | "function":
+            id_ = str(message.get("tool_call_id") or "")
+            yield Answer(id=id_, tool=name or "", text=text)
+        case _, "user":
+            yield Word(text=text)
 
 
 def calls_of(message: Fields) -> list[Call]:
@@ -106,8 +111,7 @@ def calls_of(message: Fields) -> list[Call]:
 
 
 def _call(function: Fields, id_: Any) -> Call:
-    name = str(function.get("name") or "unknown")
-    return Call(tool=name, args=function.get("arguments"), id=str(id_ or ""))
+    return called(function.get("name"), function.get("arguments"), id_)
 
 
 def usage_of(record: Fields) -> dict[str, Any]:
@@ -122,25 +126,22 @@ def usage_of(record: Fields) -> dict[str, Any]:
     return known(model=string(record.get("model")), tokens=spent)
 
 
-def read_run(records: Sequence[Any], key: str) -> Fields:
-    """The run that one record holds."""
-    record = records[0]
-    return read(messages_of(record), mapping(record), key)
-
-
-def read(messages: Sequence[Any], outer: Fields, key: str) -> Fields:
-    """The run of messages; `outer` is the object that they stand in."""
-    answer = mapping(outer.get("response")) or outer
-    asked = mapping(outer.get("request") or outer.get("body")) or outer
-    model = string(answer.get("model")) or string(asked.get("model"))
-    name = string(outer.get("id")) or string(answer.get("id")) or key
-    success = outer.get("success")
+def made(record: Any, key: str, found: Iterable[Item]) -> Fields:
+    """The run of items, with what the record that holds them says of it."""
+    outer, (asked, answer) = mapping(record), sides(record)
     return run_of(
-        name,
-        items(messages, usage_of(answer)),
-        model=model,
-        success=success if isinstance(success, bool) else None,
+        first([string(outer.get("id")), string(answer.get("id"))]) or key,
+        found,
+        model=first([string(answer.get("model")), string(asked.get("model"))]),
+        success=truth(outer.get("success")),
     )
 
 
-RUN = Format("OpenAI messages", holds_messages, read_run)
+def read(records: Sequence[Any], key: str) -> Fields:
+    """The run that one record holds."""
+    record = records[0]
+    found = items(messages_of(record), usage_of(sides(record)[1]))
+    return made(record, key, found)
+
+
+RUN = Format("OpenAI messages", holds_messages, read)

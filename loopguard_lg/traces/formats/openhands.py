@@ -7,6 +7,7 @@ output line), the second of its agent SDK.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from loopguard_lg.traces.formats.base import (
@@ -18,15 +19,19 @@ from loopguard_lg.traces.formats.base import (
     Item,
     Reply,
     Word,
+    called,
+    first,
     known,
     listed,
     mapping,
     moment,
     real,
     run_of,
+    since,
     string,
     text_of,
     tokens,
+    truth,
 )
 
 _PASSIVE = frozenset(
@@ -58,14 +63,13 @@ def _read_output(records: Sequence[Any], key: str) -> Fields:
     record = mapping(records[0])
     name = string(record.get("instance_id")) or key
     report = mapping(mapping(record.get("test_result")).get("report"))
-    done = report.get("resolved")
     settings = mapping(mapping(record.get("metadata")).get("llm_config"))
     return run_of(
         name,
         _items(listed(record.get("history"))),
         source="openhands",
         model=string(settings.get("model")),
-        success=done if isinstance(done, bool) else None,
+        success=truth(report.get("resolved")),
     )
 
 
@@ -75,98 +79,88 @@ def _read(records: Sequence[Any], key: str) -> Fields:
 
 def _items(events: Sequence[Any]) -> Iterator[Item]:
     flat = [inner for e in events for inner in (e if isinstance(e, list) else [e])]
-    began = next((t for e in flat if (t := moment(mapping(e).get("timestamp")))), None)
-    held: list[Fields] = []  # actions of one reply: a parallel batch
-    for event in map(mapping, flat):
-        if held and _reply_id(event) != _reply_id(held[0]):
-            yield _reply(held, began)
-            held = []
-        if event.get("kind") == "ActionEvent":
-            held.append(event)
-        elif "kind" in event:
-            yield from _of_kind(event)
-        else:
-            yield from _of_app(event, began)
-    if held:
-        yield _reply(held, began)
+    began = first(moment(mapping(event).get("timestamp")) for event in flat)
+    for (kind, _), group in groupby(map(mapping, flat), _reply_id):
+        if kind == "ActionEvent":  # actions of one reply: a parallel batch
+            yield _reply([*group], began)
+            continue
+        for event in group:
+            yield from _of_kind(event) if kind else _of_app(event, began)
 
 
-def _reply_id(event: Fields) -> Any:
+def _reply_id(event: Fields) -> tuple[Any, Any]:
     id_ = event.get("llm_response_id") or event.get("id")
-    return (event.get("kind"), id_)
+    return event.get("kind"), id_
 
 
 def _reply(events: Sequence[Fields], began: float | None) -> Reply:
     calls = [
-        Call(
-            tool=str(event.get("tool_name") or "unknown"),
-            args=_arguments(event),
-            id=str(event.get("tool_call_id") or ""),
-        )
+        called(event.get("tool_name"), _arguments(event), event.get("tool_call_id"))
         for event in events
     ]
-    text = text_of(events[0].get("thought"))
-    return Reply(text=text, calls=calls, about=_since(events[0], began))
+    text, at = text_of(events[0].get("thought")), events[0].get("timestamp")
+    return Reply(text=text, calls=calls, about=since(began, at))
 
 
 def _arguments(event: Fields) -> Any:
     """The arguments, as the model gave them where they are kept."""
-    function = mapping(mapping(event.get("tool_call")).get("function"))
-    given = function.get("arguments") or mapping(event.get("tool_call")).get(
-        "arguments"
-    )
-    if given:
-        return given
-    action = mapping(event.get("action"))
-    return {k: v for k, v in action.items() if k != "kind" and v is not None}
+    call, action = mapping(event.get("tool_call")), mapping(event.get("action"))
+    function = mapping(call.get("function"))
+    given = first([function.get("arguments"), call.get("arguments")])
+    return given or {k: v for k, v in known(**action).items() if k != "kind"}
 
 
 def _of_kind(event: Fields) -> Iterator[Item]:
-    kind, id_ = event.get("kind"), str(event.get("tool_call_id") or "")
-    tool = str(event.get("tool_name") or "")
-    if kind == "ObservationEvent":
-        seen = mapping(event.get("observation"))
-        failed = seen.get("is_error")
-        yield Answer(
-            id=id_,
-            tool=tool,
-            text=text_of(seen.get("content") or seen.get("output") or seen),
-            error=_code(seen.get("exit_code"), failed),
-        )
-    elif kind in ("AgentErrorEvent", "UserRejectObservation"):
-        text = text_of(event.get("error") or event.get("rejection_reason"))
-        yield Answer(id=id_, tool=tool, text=text, error=True)
-    elif kind == "Condensation":
-        yield Cut()
-    elif kind == "MessageEvent":
-        text = text_of(mapping(event.get("llm_message")).get("content"))
-        user = event.get("source") == "user"
-        yield Word(text=text) if user else Reply(text=text)
+    match event.get("kind"), event.get("source"):
+        case "ObservationEvent", _:
+            seen = mapping(event.get("observation"))
+            text = text_of(first([seen.get("content"), seen.get("output"), seen]))
+            yield _answer(
+                event, text, _code(seen.get("exit_code"), seen.get("is_error"))
+            )
+        case (("AgentErrorEvent" | "UserRejectObservation"), _):
+            why = first([event.get("error"), event.get("rejection_reason")])
+            yield _answer(event, text_of(why), True)
+        case "Condensation", _:
+            yield Cut()
+        case "MessageEvent", "user":
+            yield Word(text=_said(event))
+        case "MessageEvent", _:
+            yield Reply(text=_said(event))
+
+
+def _answer(event: Fields, text: str, failed: bool | None) -> Answer:
+    id_, tool = str(event.get("tool_call_id") or ""), str(event.get("tool_name") or "")
+    return Answer(id=id_, tool=tool, text=text, error=failed)
+
+
+def _said(event: Fields) -> str:
+    return text_of(mapping(event.get("llm_message")).get("content"))
 
 
 def _of_app(event: Fields, began: float | None) -> Iterator[Item]:
-    action, seen = event.get("action"), event.get("observation")
-    args = mapping(event.get("args"))
-    if event.get("source") == "user" and action == "message":
-        yield Word(text=text_of(args.get("content") or event.get("message")))
-    elif action == "condensation":
-        yield Cut()
-    elif seen is not None:
-        yield from _observed(event, str(seen))
-    elif event.get("source") == "agent" and action == "message":
-        yield Reply(text=text_of(args.get("content")), about=_since(event, began))
-    elif event.get("source") == "agent" and action not in _PASSIVE:
-        yield _acted(event, args, str(action), began)
+    args, timed = mapping(event.get("args")), since(began, event.get("timestamp"))
+    match event.get("source"), event.get("action"), event.get("observation"):
+        case "user", "message", _:
+            yield Word(text=text_of(args.get("content") or event.get("message")))
+        case _, "condensation", _:
+            yield Cut()
+        case _, _, seen if seen is not None:
+            yield from _observed(event, str(seen))
+        case "agent", "message", _:
+            yield Reply(text=text_of(args.get("content")), about=timed)
+        case "agent", action, _ if action not in _PASSIVE:
+            yield _acted(event, args, str(action), timed)
 
 
-def _acted(event: Fields, args: Fields, action: str, began: float | None) -> Reply:
+def _acted(event: Fields, args: Fields, action: str, timed: Fields) -> Reply:
     call = mapping(event.get("tool_call_metadata"))
     given = {
         k: v
         for k, v in args.items()
         if k not in ("thought", "is_input", "confirmation_state") and v is not None
     }
-    about = {**_since(event, began), **_usage(call)}
+    about = {**timed, **_usage(call)}
     one = Call(tool=action, args=given, id=str(event.get("id", "")))
     return Reply(text=text_of(args.get("thought")), calls=[one], about=about)
 
@@ -194,13 +188,6 @@ def _code(code: Any, known_: Any) -> bool | None:
         return True
     number = real(code)
     return None if number is None or number == -1 else number != 0
-
-
-def _since(event: Fields, began: float | None) -> dict[str, Any]:
-    at = moment(event.get("timestamp"))
-    if at is None or began is None:
-        return {}
-    return {"t": round(max(0.0, at - began), 3)}
 
 
 RUN = Format("an OpenHands output", _holds, _read_output)

@@ -13,6 +13,7 @@ from loopguard_lg.traces.formats.base import (
     Answer,
     Fields,
     Reply,
+    first,
     known,
     mapping,
     real,
@@ -39,12 +40,11 @@ def run(spans: Sequence[Span], name: str) -> Fields:
     seen = [
         one for span in spans if (one := _seen(span, kinds[span.id], trees[span.id]))
     ]
-    models = (one.item.about.get("model") for one in seen)
     return run_of(
         name,
         in_order(seen, agents_of(spans, named)),
         source="openinference",
-        model=next(filter(None, models), None),
+        model=first(one.item.about.get("model") for one in seen),
     )
 
 
@@ -87,8 +87,8 @@ def _seen(span: Span, kind: Any, tree: Fields) -> Seen | None:
     if kind != "LLM":
         return None
     llm = mapping(tree.get("llm"))
-    messages = [_message(one) for one in _many(llm.get("output_messages"))]
-    given = [_message(one) for one in _many(llm.get("input_messages"))]
+    said = next(map(_message, _many(llm.get("output_messages"))), {})
+    given = map(_message, _many(llm.get("input_messages")))
     count = mapping(llm.get("token_count"))
     about = known(
         model=string(llm.get("model_name")),
@@ -102,8 +102,8 @@ def _seen(span: Span, kind: Any, tree: Fields) -> Seen | None:
     return Seen(
         span=span,
         item=Reply(
-            text=text_of([one["content"] for one in messages[:1]]),
-            calls=[call for one in messages[:1] for call in openai.calls_of(one)],
+            text=text_of(said.get("content")),
+            calls=openai.calls_of(said),
             about=about,
         ),
         words=[text_of(one["content"]) for one in given if one["role"] == "user"],

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from loopguard_lg.traces.formats.base import Answer, Fields, Item, Reply, Word
+from loopguard_lg.traces.formats.base import (
+    Answer,
+    Fields,
+    Item,
+    Reply,
+    Word,
+    first,
+    since,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +60,19 @@ def in_order(seen: Iterable[Seen], agents: Mapping[str, str]) -> Iterator[Item]:
         agents: The agent that each span belongs to, by the span's id; the first one
             is whom people speak to.
     """
-    said: list[str] = []
-    first: str | None = None
-    began: float | None = None
-    for one in sorted(seen, key=lambda one: one.span.start or 0.0):
-        agent = agents.get(one.span.id) or "main"
-        began = one.span.start if began is None else began
-        if isinstance(one.item, Reply):
-            first = agent if first is None else first
-            if agent == first and len(one.words) > len(said):
-                yield Word(text=one.words[-1])
-                said = list(one.words)
+    every = sorted(seen, key=lambda one: one.span.start or 0.0)
+    owners = [agents.get(one.span.id) or "main" for one in every]
+    replies = (who for who, one in zip(owners, every, strict=True) if _replies(one))
+    told, said, began = first(replies), 0, first(one.span.start for one in every)
+    for agent, one in zip(owners, every, strict=True):
+        if agent == told and len(one.words) > said:
+            yield Word(text=one.words[-1])
+            said = len(one.words)
         yield _placed(one, agent, began)
+
+
+def _replies(one: Seen) -> bool:
+    return isinstance(one.item, Reply)
 
 
 def _placed(one: Seen, agent: str, began: float | None) -> Item:
@@ -71,19 +80,11 @@ def _placed(one: Seen, agent: str, began: float | None) -> Item:
     item, seconds = one.item, one.span.seconds
     timed = {} if seconds is None else {"seconds": seconds}
     if isinstance(item, Answer):
-        return Answer(
-            text=item.text,
-            id=item.id,
-            error=True if item.error or one.span.failed else item.error,
-            tool=item.tool,
-            args=item.args,
-            agent=agent,
-            about={**timed, **item.about},
-        )
-    if one.span.end is not None and began is not None:
-        timed["t"] = round(max(0.0, one.span.end - began), 6)
-    about = {**timed, **item.about}
-    return Reply(agent=agent, text=item.text, calls=item.calls, about=about)
+        failed = item.error or one.span.failed or item.error
+        about = {**timed, **item.about}
+        return replace(item, error=failed, agent=agent, about=about)
+    about = {**timed, **since(began, one.span.end), **item.about}
+    return replace(item, agent=agent, about=about)
 
 
 def agents_of(spans: Sequence[Span], named: Mapping[str, str]) -> dict[str, str]:
