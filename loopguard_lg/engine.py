@@ -112,7 +112,8 @@ def _seen(
         history = past.push(event, policy.tools, policy.test_files)
     except Exception as error:  # a fault in a part must not end the run
         faults.append(_fault("history", error))
-        return replace(past, i=past.i + 1, progress=False)
+        i = past.i + 1 if event.i is None else event.i
+        return replace(past, i=i, progress=False)
     if not isinstance(event, Turn) or history.progress:
         return history
     if event.progress or _signalled(policy, event, faults):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,10 @@ def agreement(pairs: Iterable[tuple[Hashable, Hashable]]) -> Agreement:
     """Cohen's kappa of two raters with its interval.
 
     Source: J. Cohen, A coefficient of agreement for nominal scales, Educational and
-    Psychological Measurement 20 (1960) 37; the standard error is the one given there.
+    Psychological Measurement 20 (1960) 37. The standard error is that of J. Fleiss,
+    J. Cohen, B. Everitt, Large sample standard errors of kappa and weighted kappa,
+    Psychological Bulletin 72 (1969) 323, which corrects the one of 1960. It is 0 where
+    the raters agree on everything: then the interval says nothing of how many they are.
     """
     confusion = Counter(pairs)
     n = confusion.total()
@@ -71,8 +74,14 @@ def agreement(pairs: Iterable[tuple[Hashable, Hashable]]) -> Agreement:
     chance = sum(first[value] * second[value] for value in first) / n**2
     if chance == 1:
         return _agreement(n, same, None, 0, confusion)
-    error = math.sqrt(same * (1 - same) / n) / (1 - chance)
-    return _agreement(n, same, (same - chance) / (1 - chance), error, confusion)
+    kappa = (same - chance) / (1 - chance)
+    squares = sum(
+        count * ((a == b) - (second[a] + first[b]) / n * (1 - kappa)) ** 2
+        for (a, b), count in confusion.items()
+    )
+    spread = squares / n - (kappa - chance * (1 - kappa)) ** 2
+    error = math.sqrt(max(0.0, spread) / n) / (1 - chance)
+    return _agreement(n, same, kappa, error, confusion)
 
 
 def _agreement(
@@ -143,15 +152,19 @@ def compare(first: Labels, second: Labels) -> Compared:
     loops = [pair for pair in both.values() if all(x.loop is True for x in pair)]
     return Compared(
         loop=agreement((_word(a), _word(b)) for a, b in both.values()),
-        kind=agreement((a.kind, b.kind) for a, b in loops if a.kind and b.kind),
-        cause=agreement((a.cause, b.cause) for a, b in loops if a.cause and b.cause),
-        onsets=[
-            abs(a.onset - b.onset)
-            for a, b in loops
-            if a.onset is not None and b.onset is not None
-        ],
+        kind=agreement(_said(loops, "kind")),
+        cause=agreement(_said(loops, "cause")),
+        onsets=[abs(a - b) for a, b in _said(loops, "onset")],
         apart={name: pair for name, pair in both.items() if _differ(*pair)},
     )
+
+
+def _said(pairs: Iterable[tuple[Label, Label]], what: str) -> Iterator[tuple[Any, Any]]:
+    """What both say, of those pairs of which both say it."""
+    for a, b in pairs:
+        said = getattr(a, what), getattr(b, what)
+        if None not in said:
+            yield said
 
 
 def _word(label: Label) -> str:

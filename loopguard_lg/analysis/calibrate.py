@@ -11,6 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from loopguard_lg.analysis import intervals
@@ -135,17 +136,13 @@ def calibrate(
             ever: a mistaken stop can only raise the line.
     """
     good = [run for run in runs if run.success]
-    stopped = [run for run in runs if run.capped and run.success is None]
+    stopped = sum(run.capped and run.success is None for run in runs)
     known = [limit for limit in LIMITS if any(run.used.get(limit) for run in good)]
     share = None if max_false_stop is None else max_false_stop / max(1, len(known))
     kinds = _kinds(runs, good)
-    caps, lacking = [], []
-    for limit in known:
-        line = _line(limit, good, len(stopped), share)
-        if line is None:
-            lacking.append(limit)
-        else:
-            caps.append(_cap(limit, line, kinds))
+    lines = {limit: _line(limit, good, stopped, share) for limit in known}
+    caps = [_cap(limit, line, kinds) for limit, line in lines.items() if line]
+    lacking = [limit for limit, line in lines.items() if line is None]
     models = Counter(run.model for run in good if run.model)
     return Calibration(
         caps=tuple(caps),
@@ -198,21 +195,23 @@ def _kinds(
     runs: Sequence[RunFacts], good: Sequence[RunFacts]
 ) -> dict[str, Sequence[RunFacts]]:
     """The successful runs: all, those of hard tasks, and the longest quarter."""
-    outcomes: dict[Any, list[bool]] = defaultdict(list)
-    for run in runs:
-        if run.task and run.success is not None:
-            outcomes[run.source, run.task].append(run.success)
-    hard = {
-        task
-        for task, known in outcomes.items()
-        if len(known) > 1 and sum(known) <= _HARD * len(known)
-    }
+    hard = _hard_tasks(runs)
     upper = intervals.quantile([run.steps for run in good], 0.75).value or 0
     return {
         "all": good,
         "hard": [run for run in good if (run.source, run.task) in hard],
         "long": [run for run in good if run.steps >= upper],
     }
+
+
+def _hard_tasks(runs: Iterable[RunFacts]) -> set[Any]:
+    """Tasks with several runs, of which few succeed."""
+    outcomes: dict[Any, list[bool]] = defaultdict(list)
+    for run in runs:
+        if run.task and run.success is not None:
+            outcomes[run.source, run.task].append(run.success)
+    several = {task: known for task, known in outcomes.items() if len(known) > 1}
+    return {task for task, known in several.items() if fmean(known) <= _HARD}
 
 
 def _warnings(

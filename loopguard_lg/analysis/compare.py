@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
@@ -164,19 +165,14 @@ def compare(
     """
     margins = margins or Margins()
     least = long or _long(base)
-    some = _long_tasks(base, current, least)
-    parts = [("all", base, current)]
-    if all(some):
-        parts.append(("long", *some))
-    slices = tuple(_slice(name, a, b, margins) for name, a, b in parts)
-    worse = [c.figure for part in slices for c in part.changes if c.worse]
-    value = _VALUES[worse[0] if worse else "loop rate"]
-    sign = -1 if worse and worse[0] == "success" else 1
-    return Comparison(
-        slices=slices,
-        long=least,
-        causes=tuple(causes(base, current, lambda run: _signed(value(run), sign))),
-    )
+    parts = {"all": (base, current)}
+    if all(some := _long_tasks(base, current, least)):
+        parts["long"] = some
+    slices = tuple(_slice(name, *runs, margins) for name, runs in parts.items())
+    worse = ((part.name, c.figure) for part in slices for c in part.changes if c.worse)
+    where, figure = next(worse, _USUAL)
+    found = causes(*parts[where], partial(_harm, figure))
+    return Comparison(slices=slices, long=least, causes=tuple(found))
 
 
 def _task(run: RunFacts) -> tuple[str | None, str]:
@@ -227,8 +223,14 @@ _VALUES: dict[Figure, Callable[[RunFacts], float | None]] = {
 _SHARES = frozenset({"loop rate", "hard caps", "success"})
 
 
-def _signed(value: float | None, sign: int) -> float | None:
-    return None if value is None else sign * value
+_USUAL: tuple[str, Figure] = ("all", "loop rate")
+"""Where no figure is worse: the slice and the figure that causes are told by."""
+
+
+def _harm(figure: Figure, run: RunFacts) -> float | None:
+    """How bad a run is by a figure."""
+    value = _VALUES[figure](run)
+    return -value if figure == "success" and value is not None else value
 
 
 def _slice(name: str, base: Runs, current: Runs, margins: Margins) -> Slice:
@@ -236,21 +238,15 @@ def _slice(name: str, base: Runs, current: Runs, margins: Margins) -> Slice:
     common = tasks[0] & tasks[1]
     paired = len(common) >= max(1.0, _PAIRED * min(map(len, tasks)))
     left = sum(_task(run) not in common for run in (*base, *current))
-    allowed: Mapping[Figure, float] = {
-        "loop rate": margins.loops,
-        "hard caps": margins.caps,
-        "success": margins.success,
-        "steps": margins.steps,
-        "cost": margins.cost,
-    }
-    found = {f: _changed(f, base, current, paired) for f in allowed}
-    changes = [_judged(f, *found[f], allowed[f], margins.chance) for f in allowed]
     return Slice(
         name=name,
         paired=paired,
         runs=(len(base), len(current)),
         left_out=left if paired else 0,
-        changes=tuple(changes),
+        changes=tuple(
+            _judged(figure, margins, *_changed(figure, base, current, paired))
+            for figure in _VALUES
+        ),
     )
 
 
@@ -298,29 +294,38 @@ def _pairs(
     return pairs[0], pairs[1], single
 
 
+_MARGINS: Mapping[Figure, str] = {
+    "loop rate": "loops",
+    "hard caps": "caps",
+    "success": "success",
+    "steps": "steps",
+    "cost": "cost",
+}
+"""The margin of each figure in `Margins`."""
+
+
 def _judged(
     figure: Figure,
+    margins: Margins,
     before: Sequence[float],
     after: Sequence[float],
     difference: Estimate,
     p: float,
     test: str,
-    margin: float,
-    chance: float,
 ) -> Change:
-    was = fmean(before) if before else None
+    was, now = (fmean(side) if side else None for side in (before, after))
+    margin: float = getattr(margins, _MARGINS[figure])
     allowed = margin if figure in _SHARES else margin * (was or 0)
-    risen = difference.value or 0
+    risen = difference.value or 0.0
     harm = -risen if figure == "success" else risen
-    known = difference.value is not None
-    beyond = known and harm > allowed + _TINY
+    likely = p < margins.chance or margins.chance >= 1
     return Change(
         figure=figure,
         before=was,
-        after=fmean(after) if after else None,
+        after=now,
         difference=difference,
         p=p,
-        test=test if known else "",
+        test="" if difference.value is None else test,
         margin=allowed,
-        worse=beyond and (chance >= 1 or p < chance),
+        worse=likely and harm > allowed + _TINY,
     )

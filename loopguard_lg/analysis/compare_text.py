@@ -95,4 +95,6 @@ def _cause(cause: Cause, regressed: bool) -> str:
 def _plain(text: str) -> str:
     """A text of a recording that can't become markup, a link or a mention."""
     shown = printable(" ".join(masked(text).split())[:120])
-    return re.sub(r"([\\`*_{}\[\]<>()#|!~&])", r"\\\1", shown)
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#|!~&])", r"\\\1", shown)
+    # Code hosts link by the look of a text: with a blank it has another.
+    return re.sub(r"(?:@|://|www\.)(?=\S)", r"\g<0> ", escaped)

@@ -26,7 +26,7 @@ def timeline(policy: Policy, run: Trajectory) -> Iterator[str]:
     yield ", ".join([run.id, *(_short(part) for part in about if part)])
     for event, verdict in verdicts(policy, run):
         head, *more = _told(event)
-        yield f"{verdict.i if event.i is None else event.i:>5}  {head}"
+        yield f"{verdict.i:>5}  {head}"
         for line in (*more, *_seen(verdict)):
             yield f"{'':>7}{line}"
 

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from loopguard_lg import redaction
-from loopguard_lg.analysis.replay import verdicts
+from loopguard_lg.analysis.replay import acted_on, verdicts
 from loopguard_lg.findings import Finding
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Turn
@@ -77,20 +77,23 @@ def recoveries(policy: Policy, run: Trajectory) -> Iterator[Recovery]:
     """
     if any(step.get("event") == "compaction" for step in run.steps):
         return
-    noted = [s for s in run.steps if s.get("event") == "intervention"]
-    open_: tuple[Finding, int] | None = None
+    loop, trip = None, 0
     for event, verdict in verdicts(policy, run):
-        i = verdict.i if event.i is None else event.i
         if not isinstance(event, Turn):
-            open_ = None  # a person spoke: what comes now is another matter
-        elif open_ and verdict.progress and not verdict.findings and event.steps:
-            finding, trip = open_
-            by = [str(s.get("name")) for s in noted if trip <= (s.get("i") or 0) < i]
-            last = by[-1] if by else "itself"
-            yield Recovery(run=run, finding=finding, trip=trip, out=i, by=last)
-            open_ = None
-        elif verdict.action != "continue" and verdict.finding and open_ is None:
-            open_ = verdict.finding, i
+            loop = None  # a person spoke: what comes now is another matter
+        elif loop is None:
+            loop, trip = acted_on(verdict), verdict.i
+        elif verdict.progress and not verdict.findings and event.steps:
+            by = _by(run, trip, verdict.i)
+            yield Recovery(run=run, finding=loop, trip=trip, out=verdict.i, by=by)
+            loop = None
+
+
+def _by(run: Trajectory, trip: int, out: int) -> str:
+    """What the guard did last, from `trip` to before `out`."""
+    noted = [s for s in run.steps if s.get("event") == "intervention"]
+    names = [str(s.get("name")) for s in noted if trip <= s["i"] < out]
+    return names[-1] if names else "itself"
 
 
 def chat(found: Recovery) -> dict[str, Any]:
@@ -130,14 +133,13 @@ def pair(found: Recovery) -> dict[str, Any]:
 
 
 def _steps(run: Trajectory, end: int | None) -> Iterator[dict[str, Any]]:
-    """The steps that are messages, up to `end`, masked, each with its position."""
-    at = -1
+    """The steps that are messages, up to `end`, masked."""
     for step in run.steps:
-        at = step["i"] if isinstance(step.get("i"), int) else at + 1
-        if end is not None and at > end:
+        if end is not None and step["i"] > end:
             return
-        if step.get("event") in (None, "resume", "intervention"):
-            yield {**redacted(dict(step)), "i": at}
+        kind = step.get("event")
+        if kind in (None, "resume") or (kind == "intervention" and step.get("text")):
+            yield redacted(dict(step))
 
 
 def _task(run: Trajectory, messages: Iterable[Mapping[str, Any]]) -> list[Any]:
@@ -152,13 +154,16 @@ def _messages(step: Record) -> Iterator[dict[str, Any]]:
     """A step as chat messages, in the form of OpenAI's chat API."""
     text = str(step.get("text") or "")
     if step.get("event") == "intervention":
-        if text:
-            yield {"role": "user", "name": NOTE, "content": text}
-        return
-    if step.get("agent") == PERSON:
+        yield {"role": "user", "name": NOTE, "content": text}
+    elif step.get("agent") == PERSON:
         yield {"role": "user", "content": text}
-        return
-    calls = [call for call in step.get("calls") or () if isinstance(call, dict)]
+    else:
+        yield from _turn(step, text)
+
+
+def _turn(step: Record, text: str) -> Iterator[dict[str, Any]]:
+    """A reply, with the results of its calls."""
+    calls = step.get("calls") or ()
     ids = [call.get("id") or f"call_{step['i']}_{n}" for n, call in enumerate(calls)]
     reply: dict[str, Any] = {"role": "assistant", "content": text or None}
     if calls:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loopguard_lg import budgets
-from loopguard_lg.analysis.replay import judged
+from loopguard_lg.analysis.replay import acted_on, judged
 from loopguard_lg.budgets import Used
 from loopguard_lg.digests import call_digest, result_hash
 from loopguard_lg.engine import Verdict
@@ -22,12 +22,13 @@ from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.progress import NOTHING
 from loopguard_lg.steps import Turn
-from loopguard_lg.traces.model import Trajectory
+from loopguard_lg.traces.model import Record, Trajectory
 
 PARTS = ("agent", "prompt", "tools", "policy")
 """What a version can be of, beside the model."""
 
 _LEFT = frozenset({"escalated", "asked", "exited"})
+"""What the guard does when it leaves a run's course."""
 
 
 class StepRow(NamedTuple):
@@ -73,7 +74,7 @@ class RunFacts:
     Attributes:
         id: Its name.
         source: Where it is from.
-        model: The model of the run, or the one of most of its turns.
+        model: The model of the run, or the one of most of its steps.
         task: What was asked for.
         success: Did the task succeed; `None`: unknown.
         t0: When it began.
@@ -83,7 +84,7 @@ class RunFacts:
         tool: The tool of that loop, where it is one.
         step: The `i` at which the guard would first have acted.
         capped: It ends on a budget, in the recording or under the policy.
-        left: The guard escalated, asked or gave up, or would have.
+        left: The guard escalated, asked or gave up over a loop, or would have.
         used: The most that one user turn used, by limit of `Budget`.
         spent: What all of it used.
         rows: Its steps.
@@ -159,18 +160,25 @@ def facts(policy: Policy, run: Trajectory) -> RunFacts:
 
 def _end(run: Trajectory, rows: list[StepRow], acts: list[Verdict]) -> dict[str, Any]:
     """What the guard made of a run, and its rows with the loop marked."""
-    noted = _interventions(run)
-    first = acts[0] if acts else None
-    finding = first.finding if first and not first.exceeded else None
-    left = any(verdict.action != "reflect" for verdict in acts)
+    noted = [step for step in run.steps if step.get("event") == "intervention"]
+    exits = [step.get("reason") for step in noted if step.get("name") == "exited"]
+    finding = acted_on(acts[0]) if acts else None
+    # Live, nothing would come after the first exit.
+    ended = next((verdict for verdict in acts if verdict.action == "exit"), Verdict())
+    left = any(acted_on(verdict) and verdict.action != "reflect" for verdict in acts)
     return {
-        "kind": finding.kind if finding else None,
-        "tool": _tool(finding, rows) if finding else None,
-        "step": first.i if first else None,
-        "capped": bool(first and first.exceeded) or noted.get("exited") == "budget",
-        "left": not _LEFT.isdisjoint(noted) if noted else left,
+        "kind": finding and finding.kind,
+        "tool": finding and _tool(finding, rows),
+        "step": acts[0].i if acts else None,
+        "capped": bool(ended.exceeded) or exits[-1:] == ["budget"],
+        "left": any(map(leaves, noted)) if noted else left,
         "rows": _marked(rows, finding),
     }
+
+
+def leaves(step: Record) -> bool:
+    """Is an act of the guard an escalation or an exit over a loop, and no budget's?"""
+    return step.get("name") in _LEFT and step.get("reason") != "budget"
 
 
 def _rows(
@@ -223,15 +231,6 @@ def _peak(most: Used, now: Mapping[str, float]) -> Used:
     total = now.get("input_tokens", 0) + now.get("output_tokens", 0)
     known = {**now, **({"total_tokens": total} if total else {})}
     return {k: max(most.get(k, 0), known.get(k, 0)) for k in {**most, **known}}
-
-
-def _interventions(run: Trajectory) -> dict[str, str | None]:
-    """What the guard did in a recorded run, by name, with the reason of the newest."""
-    return {
-        str(step.get("name")): step.get("reason")
-        for step in run.steps
-        if step.get("event") == "intervention"
-    }
 
 
 def versions_of(found: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:

@@ -24,7 +24,8 @@ DRAWS = 2_000
 
 BLOCKS = 500
 """Most parts that a bootstrap draws from. More values are put at random into so many
-blocks of equal size, whose sums are as independent: the work no longer grows with n."""
+blocks, as equal as can be, whose sums are as independent: the work no longer grows
+with n."""
 
 Values: TypeAlias = Sequence[float] | NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
@@ -116,11 +117,7 @@ def ratio(top: Values, bottom: Values, level: float = LEVEL) -> Estimate:
 
 def mean(values: Values, level: float = LEVEL) -> Estimate:
     """The mean with the interval of its bootstrap (the same source)."""
-    found = np.asarray(values, float)
-    if not len(found):
-        return Estimate()
-    low, high = _ends(_resampled(found[:, None])[:, 0] / len(found), level)
-    return Estimate(float(found.mean()), low, high, len(found))
+    return ratio(values, np.ones(len(values)), level)
 
 
 def shares_differ(k1: int, n1: int, k2: int, n2: int) -> tuple[Estimate, float]:
@@ -144,12 +141,40 @@ def pairs_differ(before: Values, after: Values) -> tuple[Estimate, float]:
     """The mean of `after - before` over pairs of yes and no, and its p-value.
 
     McNemar's test in its exact form: of the pairs that changed, as many should have
-    gone each way (Q. McNemar, Psychometrika 12 (1947); exact by the binomial).
+    gone each way (Q. McNemar, Psychometrika 12 (1947); exact by the binomial). The
+    interval is the hybrid of two score intervals, with the correlation of the pairs:
+    R. G. Newcombe, Statistics in Medicine 17 (1998) 2635, method 10. It has a width
+    where no pair changed as well, which a bootstrap has not.
     """
-    change = np.asarray(after, float) - np.asarray(before, float)
-    up, down = int((change > 0).sum()), int((change < 0).sum())
+    was, now = np.asarray(before, bool), np.asarray(after, bool)
+    n, up, down = len(was), int((now & ~was).sum()), int((was & ~now).sum())
+    if not n:
+        return Estimate(), 1.0
     p = float(stats.binomtest(up, up + down).pvalue) if up + down else 1.0
-    return mean(change), p
+    first, second = _reach(was), _reach(now)
+    phi = _correlation(int((was & now).sum()), up, down, n)
+    low = math.hypot(second[0], first[1]) ** 2 - 2 * phi * second[0] * first[1]
+    high = math.hypot(second[1], first[0]) ** 2 - 2 * phi * second[1] * first[0]
+    apart = (up - down) / n
+    ends = apart - math.sqrt(max(0.0, low)), apart + math.sqrt(max(0.0, high))
+    return Estimate(apart, *ends, n), p
+
+
+def _reach(yes: NDArray[np.bool_]) -> tuple[float, float]:
+    """How far the ends of a share's interval are from it."""
+    k, n = int(yes.sum()), len(yes)
+    low, high = wilson(k, n)
+    return k / n - low, high - k / n
+
+
+def _correlation(both: int, up: int, down: int, n: int) -> float:
+    """The phi coefficient of pairs, nearer to 0 by half a pair if it is positive."""
+    neither = n - both - up - down
+    product = both * neither - up * down
+    if product > 0:
+        product = max(product - n / 2, 0)
+    rows = (both + down) * (neither + up) * (both + up) * (neither + down)
+    return product / math.sqrt(rows) if rows else 0.0
 
 
 def paired_amounts_differ(before: Values, after: Values) -> tuple[Estimate, float]:
@@ -174,15 +199,20 @@ def amounts_differ(before: Values, after: Values) -> tuple[Estimate, float]:
     a, b = np.asarray(before, float), np.asarray(after, float)
     if not len(a) or not len(b):
         return Estimate(), 1.0
-    first = _resampled(a[:, None], seed=1)[:, 0] / len(a)
-    second = _resampled(b[:, None], seed=2)[:, 0] / len(b)
     p = float(stats.mannwhitneyu(a, b).pvalue)
-    ends = _ends(second - first, LEVEL)
+    ends = _ends(_means(b, seed=2) - _means(a, seed=1), LEVEL)
     return Estimate(float(b.mean() - a.mean()), *ends, len(a) + len(b)), p
 
 
 def _of(end: float | None) -> float:
     return 0.0 if end is None else end
+
+
+def _means(values: Floats, seed: int) -> Floats:
+    """The means of resamples: blocks are not quite of one size, so it is counted."""
+    drawn = _resampled(np.stack([values, np.ones_like(values)], axis=1), seed)
+    means: Floats = drawn[:, 0] / drawn[:, 1]
+    return means
 
 
 def _resampled(columns: Floats, seed: int = 0) -> Floats:

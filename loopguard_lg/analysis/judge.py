@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 import xxhash
 
 from loopguard_lg.analysis.agreement import Agreement, agreement, strength
+from loopguard_lg.analysis.facts import leaves
 from loopguard_lg.analysis.intervals import Estimate, share
 from loopguard_lg.analysis.labels import KINDS, Label, Labels, sample
-from loopguard_lg.analysis.replay import verdicts
+from loopguard_lg.analysis.replay import acted_on, verdicts
 from loopguard_lg.findings import Finding
 from loopguard_lg.policy import Policy
 from loopguard_lg.scratchpad import quote
@@ -73,7 +74,6 @@ SCHEMA: Mapping[str, Any] = {
 }
 """What it has to answer with."""
 
-_LEFT = frozenset({"escalated", "asked", "exited"})
 _LOOP: Mapping[Any, Any] = {"right": True, "wrong": False, "unclear": "unclear"}
 
 Ask: TypeAlias = Callable[[str], Mapping[str, Any]]
@@ -99,36 +99,26 @@ def exit_of(policy: Policy, run: Trajectory) -> Exit | None:
 
     What a recording says that it did counts; without that, a replay.
     """
-    noted = [step for step in run.steps if step.get("event") == "intervention"]
-    left = [step for step in noted if step.get("name") in _LEFT]
-    if noted and not left:
-        return None
-    until = int(left[0].get("i") or 0) if left else None
-    found = _finding(policy, run, until)
+    found = _left(policy, run)
     if found is None:
         return None
     step, finding = found
     return Exit(run.id, step, finding.kind, _question(run, step, finding))
 
 
-def _finding(
-    policy: Policy, run: Trajectory, until: int | None
-) -> tuple[int, Finding] | None:
-    """The step of the exit with the finding behind it; the newest one till `until`."""
-    newest = None
-    for event, verdict in verdicts(policy, run):
-        i = verdict.i if event.i is None else event.i
-        if verdict.finding and verdict.action != "continue":
-            newest = verdict.finding
-            if until is None and verdict.action != "reflect":
-                return i, newest
-        if until is not None and i >= until:
-            break
-    return None if until is None or newest is None else (until, newest)
+def _left(policy: Policy, run: Trajectory) -> tuple[int, Finding] | None:
+    """The step of the exit, with the loop behind it: the newest one until then."""
+    acts = ((v, loop) for _, v in verdicts(policy, run) if (loop := acted_on(v)))
+    noted = [step for step in run.steps if step.get("event") == "intervention"]
+    if not noted:
+        return next(((v.i, loop) for v, loop in acts if v.action != "reflect"), None)
+    until = next((step["i"] for step in noted if leaves(step)), -1)
+    loops = [loop for _, loop in takewhile(lambda act: act[0].i <= until, acts)]
+    return (until, loops[-1]) if loops else None
 
 
 def _question(run: Trajectory, step: int, finding: Finding) -> str:
-    steps = [s for at, s in enumerate(run.steps) if (s.get("i", at) or 0) <= step]
+    steps = [s for s in run.steps if s["i"] <= step]
     head = {
         "task": quote(run.task or "", 500),
         "diagnosis": {"kind": finding.kind, "detail": quote(finding.detail, 300)},
@@ -177,14 +167,13 @@ def judgement(found: Exit, answer: Any, model: str) -> Label:
     """What a model says of an exit; an answer that is none leaves it open."""
     given = answer if isinstance(answer, Mapping) else {}
     verdict, kind = given.get("verdict"), given.get("kind")
-    loop: Any = _LOOP.get(verdict) if isinstance(verdict, str) else None
     reason = str(given.get("reason") or "")
-    if loop is None:
-        loop, reason = "unclear", f"no valid answer: {quote(str(answer), 200)}"
-    named = kind if loop is True and kind in KINDS else None
+    if verdict not in [*_LOOP]:
+        verdict, reason = "unclear", f"no valid answer: {quote(str(answer), 200)}"
+    named = kind if kind in KINDS else found.kind
     return Label(
-        loop=loop,
-        kind=(named or found.kind) if loop is True else "none",
+        loop=_LOOP[verdict],
+        kind=named if verdict == "right" else "none",
         reason=reason,
         extra={"judge": model, "key": found.key(model)},
     )
@@ -257,7 +246,7 @@ def calibrate(
         least: So many exits both must have judged.
         kappa: So far they must agree.
     """
-    clear = {name: label for name, label in people.items() if label.loop != "unclear"}
+    clear = {name: label for name, label in people.items() if label.loops is not None}
     pairs = [
         (_word(clear[name]), _word(label))
         for name, label in judged.items()
@@ -265,8 +254,8 @@ def calibrate(
     ]
     found = agreement(pairs)
     refusal = _refusal(found, least, kappa)
-    said = [clear.get(name, label).loop for name, label in judged.items()]
-    known = [loop for loop in said if loop != "unclear"]
+    said = [clear.get(name, label).loops for name, label in judged.items()]
+    known = [loop for loop in said if loop is not None]
     return Calibrated(
         exits=len(said),
         unclear=len(said) - len(known),
@@ -277,8 +266,7 @@ def calibrate(
 
 
 def _word(label: Label) -> str:
-    words = {"true": "right", "false": "wrong"}
-    return words.get(str(label.loop).lower(), "unclear")
+    return {True: "right", False: "wrong", None: "unclear"}[label.loops]
 
 
 def _refusal(found: Agreement, least: int, kappa: float) -> str:

@@ -16,6 +16,7 @@ import orjson
 
 from loopguard_lg.analysis.causes import CAUSES
 from loopguard_lg.analysis.labels import KINDS, Label, Labels
+from loopguard_lg.redaction import masked
 from loopguard_lg.steps import Event, Turn, clip
 from loopguard_lg.traces.model import Trajectory
 
@@ -92,11 +93,11 @@ class Session:
 def sheet(run: Trajectory) -> Sheet:
     """A run as it is read."""
     lines = []
-    for at, event in enumerate(run.events):
-        i = at if event.i is None else event.i
-        parts = [*_told(event)]
-        lines.append(Line(i, " | ".join(map(_flat, parts)), "\n".join(parts)))
-    return Sheet(id=run.id, task=run.task or "", lines=tuple(lines))
+    for event in run.events:
+        parts = [masked(part) for part in _told(event)]
+        short = " | ".join(map(_flat, parts))
+        lines.append(Line(event.i or 0, short, "\n".join(parts)))
+    return Sheet(id=run.id, task=masked(run.task or ""), lines=tuple(lines))
 
 
 def _told(event: Event) -> Iterator[str]:

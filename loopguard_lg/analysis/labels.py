@@ -45,6 +45,11 @@ class Label:
     cause: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def loops(self) -> bool | None:
+        """Does it go in circles; `None` where that is unclear."""
+        return None if self.loop == "unclear" else self.loop
+
     def as_dict(self, name: str) -> dict[str, Any]:
         """The line that says this of the run of that name."""
         return {

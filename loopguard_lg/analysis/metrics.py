@@ -88,7 +88,7 @@ def _column(run: RunFacts, labels: Labels, name: str) -> Any:
     if name != "right":
         return getattr(run, name)
     label = labels.get(run.id)
-    return None if label is None or label.loop == "unclear" else label.loop
+    return label and label.loops
 
 
 _PARTS = "count(tool) AS steps, count(*) FILTER (tool IS NOT NULL AND (repeat OR idle))"

@@ -91,15 +91,21 @@ def judged(policy: Policy, run: Trajectory) -> Iterator[tuple[Event, Verdict, Me
         yield event, verdict, memory
 
 
+def acted_on(verdict: Verdict) -> Finding | None:
+    """The loop that the guard acts on; `None` where it does not, or for a budget."""
+    acts = verdict.action != "continue" and not verdict.exceeded
+    return verdict.finding if acts else None
+
+
 def check(policy: Policy, run: Trajectory) -> Outcome:
     """Where the guard would first have acted in a run, and what it saw in all of it."""
     first: dict[str, Any] = {}
     seen: dict[tuple[str, int], Finding] = {}
-    for event, verdict in verdicts(policy, run):
+    for _, verdict in verdicts(policy, run):
         for finding in verdict.findings:
             seen.setdefault((finding.kind, finding.key), finding)
         if not first:
-            first = _trip(verdict, event)
+            first = _trip(verdict)
     return Outcome(
         id=run.id,
         source=run.source,
@@ -110,15 +116,14 @@ def check(policy: Policy, run: Trajectory) -> Outcome:
     )
 
 
-def _trip(verdict: Verdict, event: Event) -> dict[str, Any]:
+def _trip(verdict: Verdict) -> dict[str, Any]:
     if verdict.action == "continue":
         return {}
-    step = verdict.i if event.i is None else event.i
-    finding = verdict.finding
-    if verdict.exceeded or not finding:
-        return {"step": step, "kind": "budget", "detail": str(verdict.exceeded)}
+    finding = acted_on(verdict)
+    if finding is None:
+        return {"step": verdict.i, "kind": "budget", "detail": str(verdict.exceeded)}
     return {
-        "step": step,
+        "step": verdict.i,
         "kind": finding.kind,
         "count": finding.count,
         "detail": finding.detail,

@@ -71,10 +71,10 @@ class Group:
         if outcome.success:
             self.successes += 1
             self.false_trips += outcome.tripped
-        if label is None or label.loop == "unclear":
+        if label is None or label.loops is None:
             return
-        self.confusion.add(label.loop, outcome.tripped)
-        if label.loop and outcome.step is not None and label.onset is not None:
+        self.confusion.add(label.loops, outcome.tripped)
+        if label.loops and outcome.step is not None and label.onset is not None:
             self.delays.append(outcome.step - label.onset)
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,30 +103,24 @@ def score(outcomes: Iterable[Outcome], labels: Labels) -> dict[str, Any]:
     sources: dict[str, Group] = defaultdict(Group)
     kinds: dict[str, Confusion] = defaultdict(Confusion)
     errors: list[dict[str, Any]] = []
-    missing = dict(labels)
+    seen: set[str] = set()
     for outcome in outcomes:
-        label = missing.pop(outcome.id, None) or labels.get(outcome.id)
-        for group in (total, sources[outcome.source or ""]):
-            group.add(outcome, label)
-        if label is not None and label.loop != "unclear":
+        label = labels.get(outcome.id)
+        seen.add(outcome.id)
+        total.add(outcome, label)
+        sources[outcome.source or ""].add(outcome, label)
+        if label is not None and label.loops is not None:
             _count_kind(kinds, outcome, label)
             errors.extend(_error(outcome, label))
+    measured = {kind for kind, counts in kinds.items() if counts.recall is not None}
     return {
         **total.as_dict(),
         "by_kind": {kind: kinds[kind].as_dict() for kind in sorted(kinds)},
         "by_source": {name: sources[name].as_dict() for name in sorted(sources)},
-        "unmeasured": [
-            kind
-            for kind in KINDS
-            if kind != "other" and not _has_loops(kinds.get(kind))
-        ],
+        "unmeasured": [k for k in KINDS if k not in measured and k != "other"],
         "errors": errors,
-        "unmatched": sorted(missing),
+        "unmatched": sorted(labels.keys() - seen),
     }
-
-
-def _has_loops(counts: Confusion | None) -> bool:
-    return counts is not None and counts.recall is not None
 
 
 def _count_kind(kinds: dict[str, Confusion], outcome: Outcome, label: Label) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from loopguard_lg.analysis.labels import Label
 from loopguard_lg.analysis.replay import check
 from loopguard_lg.analysis.score import Confusion
-from loopguard_lg.detectors import Detector
 from loopguard_lg.policy import Policy
 from loopguard_lg.traces.model import Trajectory
 
@@ -23,6 +22,9 @@ KNOBS = {
     "planner": "times",
 }
 """The thresholds that are tried, by kind of detector."""
+
+_FEWEST = 2
+"""Times that repeat; a lower threshold would trip on the first."""
 
 ENOUGH = 20
 """Labelled loops, and labelled honest runs, below which nothing is changed."""
@@ -68,28 +70,27 @@ def choose(
         policy: Where to start from.
         runs: Runs with labels; `unclear` ones are left out.
     """
-    clear = [(run, bool(at.loop)) for run, at in runs if at.loop != "unclear"]
+    clear = [(run, at.loops) for run, at in runs if at.loops is not None]
     loops = sum(loop for _, loop in clear)
     if min(loops, len(clear) - loops) < ENOUGH:
         return ()
     found = []
     best = _confusion(policy, clear)
-    for spec in policy.detectors:
-        for value in _values(spec):
+    for spec in (spec for spec in policy.detectors if spec.kind in KNOBS):
+        knob, before, chosen = KNOBS[spec.kind], best, None
+        was: int = getattr(spec, knob)
+        for value in (v for v in (was - 1, was + 1, was + 2) if v >= _FEWEST):
             changed = with_threshold(policy, spec.kind, value)
             other = _confusion(changed, clear)
             if _better(other, best):
-                knob = KNOBS[spec.kind]
-                was = getattr(spec, knob)
-                found.append(
-                    Choice(
-                        kind=spec.kind, knob=knob, was=was, value=value,
-                        before=best, after=other,
-                    )
-                )  # fmt: skip
-                policy, best = changed, other
-    latest = {choice.kind: choice for choice in found}
-    return tuple(latest.values())
+                policy, best, chosen = changed, other, value
+        if chosen is not None:
+            choice = Choice(
+                kind=spec.kind, knob=knob, was=was, value=chosen,
+                before=before, after=best,
+            )  # fmt: skip
+            found.append(choice)
+    return tuple(found)
 
 
 def with_threshold(policy: Policy, kind: str, value: int) -> Policy:
@@ -100,14 +101,6 @@ def with_threshold(policy: Policy, kind: str, value: int) -> Policy:
         for spec in policy.detectors
     ]
     return policy.replace(detectors=detectors)
-
-
-def _values(spec: Detector) -> Iterator[int]:
-    """Values around the detector's own; two is the fewest that repeats."""
-    knob = KNOBS.get(spec.kind)
-    if knob is not None:
-        own = getattr(spec, knob)
-        yield from (v for v in (own - 1, own + 1, own + 2) if v >= 2)
 
 
 def _confusion(policy: Policy, runs: Sequence[tuple[Trajectory, bool]]) -> Confusion:

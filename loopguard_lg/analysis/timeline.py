@@ -116,6 +116,10 @@ class Loop:
     count: int
     detail: str
 
+    def within(self, start: int, end: int) -> bool:
+        """Is a part of it among the columns from `start` to before `end`?"""
+        return self.last >= start and self.first < end
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
@@ -164,11 +168,10 @@ def timeline(policy: Policy, run: Trajectory) -> Timeline:
     seen: list[tuple[int, Finding]] = []
     over = False  # the replayed guard has left; live, there would be no more
     for event, verdict, memory in judged(policy, run):
-        i = verdict.i if event.i is None else event.i
         at = len(columns)
         seen += [(at, finding) for finding in verdict.findings]
         moved = History.load(memory["history"]).progress
-        column = replace(_column(policy, event, i), moved=moved)
+        column = replace(_column(policy, event, verdict.i), moved=moved)
         if not over:
             column = _acted(column, verdict, noted)
         over = over or (column.action == "exit" and not noted)
@@ -187,8 +190,10 @@ def timeline(policy: Policy, run: Trajectory) -> Timeline:
 
 def clipped(text: str, most: int) -> str:
     """Text on one line, without secrets, cut where it is longer."""
+    # Not all of a huge text is looked at; the rest counts as something cut off.
     line = " ".join(masked(text[: most * 4]).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    whole = len(line) <= most and not text[most * 4 :].strip()
+    return line if whole else line[: most - 1] + "…"
 
 
 def told(column: Column, cell: Cell | None = None) -> str:
@@ -251,7 +256,7 @@ _ACTIONS = {
 def _noted(run: Trajectory) -> dict[int, tuple[str, str]]:
     """What the guard did in a recorded run, by the step that it answered."""
     return {
-        step.get("i", -1): (_ACTIONS[step["name"]], clipped(str(step.get("text")), 200))
+        step["i"]: (_ACTIONS[step["name"]], clipped(str(step.get("text")), 200))
         for step in run.steps
         if step.get("event") == "intervention" and step.get("name") in _ACTIONS
     }
@@ -291,15 +296,11 @@ def _named(
     often = [call for call, n in times.most_common() if n > 1]
     letters = dict(zip(often, _letters(), strict=False))
     first = {cell.call: cell for cell in reversed(cells)}
-    named = [
-        replace(
-            column,
-            cells=tuple(
-                replace(c, letter=letters.get(c.call, "")) for c in column.cells
-            ),
-        )
-        for column in columns
-    ]
+
+    def lettered(cell: Cell) -> Cell:
+        return replace(cell, letter=letters.get(cell.call, ""))
+
+    named = [replace(c, cells=tuple(map(lettered, c.cells))) for c in columns]
     return named, {letters[c]: (first[c], times[c]) for c in often}
 
 

@@ -20,7 +20,7 @@ HUES = 8
 _W, _H = 22, 20
 _LEFT, _TOP = 76, 8
 _LANE, _RUNG, _AXIS, _PROGRESS, _BARS = 16, 18, 16, 30, 26
-_ROWS = 5
+ROWS = 5
 """Calls of a batch that are drawn below each other."""
 _LEGEND = 8
 """Calls that the legend names."""
@@ -114,7 +114,7 @@ class _Band:
         rows = max([len(c.cells) for c in self.columns], default=1)
         self.rungs = top + _LANE * len(self.lanes)
         self.cells = self.rungs + _RUNG
-        self.axis = self.cells + (_H + 2) * min(max(rows, 1), _ROWS)
+        self.axis = self.cells + (_H + 2) * min(max(rows, 1), ROWS)
         self.progress = self.axis + _AXIS
         self.bars = self.progress + _PROGRESS
         self.counts = any(column.tokens for column in line.columns)
@@ -176,13 +176,9 @@ class _Band:
             yield Word(x + (_W - 2) / 2, self.axis + 11, str(column.i), middle=True)
 
     def _batch(self, column: Column, x: float) -> Iterator[Shape]:
-        for row, cell in enumerate(column.cells[:_ROWS]):
-            y, over = self.cells + row * (_H + 2), len(column.cells) - _ROWS
-            if over > 0 and row == _ROWS - 1:
-                rest = "\n".join(told(column, c) for c in column.cells[row:])
-                yield Box(x, y, _W - 2, _H, "other", rest)
-                yield Word(x + 10, y + 14, f"+{over + 1}", "ink", middle=True)
-                return
+        shown, rest = in_rows(column.cells)
+        for row, cell in enumerate(shown):
+            y = self.cells + row * (_H + 2)
             yield Box(x, y, _W - 2, _H, _kind(self.line, cell), told(column, cell))
             if cell.letter:
                 yield Word(x + 10, y + 14, cell.letter, "letter", middle=True)
@@ -190,6 +186,11 @@ class _Band:
                 edge = y + _H - 2
                 kind = "blocked" if cell.blocked else "failed"
                 yield Stroke(((x + 2, edge), (x + _W - 4, edge)), kind)
+        if rest:
+            y = self.cells + len(shown) * (_H + 2)
+            words = "\n".join(told(column, cell) for cell in rest)
+            yield Box(x, y, _W - 2, _H, "other", words)
+            yield Word(x + 10, y + 14, f"+{len(rest)}", "ink", middle=True)
 
     def _progress(self) -> Iterator[Shape]:
         moved = list(accumulate(column.moved for column in self.line.columns))
@@ -197,10 +198,8 @@ class _Band:
         low = self.progress + _PROGRESS - 4
         right = self._x(len(self.columns))
         yield Stroke(((_LEFT, low), (right, low)), "line")
-        before = moved[self.start - 1] if self.start else 0
-        heights = [before, *moved[self.start : self.end]]
         points: list[Point] = []
-        for at, height in enumerate(heights[1:]):
+        for at, height in enumerate(moved[self.start : self.end]):
             y = low - (_PROGRESS - 8) * height / top
             points += [(self._x(at), y), (self._x(at + 1), y)]
         if points:
@@ -217,6 +216,12 @@ class _Band:
                 yield Box(self._x(at) + 3, y, _W - 8, height, "bar", words)
 
 
+def in_rows(cells: Sequence[Cell]) -> tuple[Sequence[Cell], Sequence[Cell]]:
+    """The calls of a batch that are drawn, and the rest, which shares the last row."""
+    shown = cells if len(cells) <= ROWS else cells[: ROWS - 1]
+    return shown, cells[len(shown) :]
+
+
 def _kind(line: Timeline, cell: Cell) -> str:
     """The colour of a call: one for each that comes again, in order of how often."""
     if not cell.letter:
@@ -227,9 +232,7 @@ def _kind(line: Timeline, cell: Cell) -> str:
 def _lanes(loops: Sequence[Loop], start: int, end: int) -> list[list[Loop]]:
     """Loops of these columns in as few lanes as keep them apart; three at most."""
     lanes: list[list[Loop]] = []
-    for loop in loops:
-        if loop.last < start or loop.first >= end:
-            continue
+    for loop in (loop for loop in loops if loop.within(start, end)):
         for lane in lanes:
             # A name is some six cells wide.
             if max(lane[-1].last, max(lane[-1].first, start) + 6) < loop.first:

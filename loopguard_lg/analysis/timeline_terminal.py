@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loopguard_lg.analysis.timeline import Cell, Column, Loop, Timeline, clipped
+from loopguard_lg.analysis.timeline_picture import ROWS, in_rows
 from loopguard_lg.quoting import printable
 
 _STYLES = (
@@ -47,19 +48,19 @@ def show(line: Timeline, console: Console) -> None:
 
 def _band(line: Timeline, start: int, end: int) -> Iterator[Text]:
     columns = line.columns[start:end]
-    for loop in line.loops:
-        if loop.last >= start and loop.first < end:
-            yield _bracket(loop, start, end)
-    if any(column.action for column in columns):
-        signs = [f" {_SIGNS.get(column.action, ' ')} " for column in columns]
-        yield _row("guard", Text("".join(signs), "magenta"))
-    for at in range(max(1, *(min(len(column.cells), 5) for column in columns))):
-        cells = [_cell(line, column, at) for column in columns]
-        yield _row("calls" if at == 0 else "", Text.assemble(*cells))
+    for loop in (loop for loop in line.loops if loop.within(start, end)):
+        yield _bracket(loop, start, end)
+    signs = "".join(f" {_SIGNS.get(column.action, ' ')} " for column in columns)
+    if signs.strip():
+        yield _row("guard", Text(signs, "magenta"))
+    rows = max(min(len(column.cells), ROWS) for column in columns)
+    for at, name in enumerate(["calls", *[""] * (rows - 1)]):
+        cells = (_cell(line, column, at) for column in columns)
+        yield _row(name, Text.assemble(*cells))
     moved = list(accumulate(column.moved for column in line.columns))
-    rise = [_RISE[7 * n // max(1, moved[-1])] * 2 + " " for n in moved[start:end]]
+    rise = (_RISE[7 * n // max(1, moved[-1])] * 2 + " " for n in moved[start:end])
     yield _row("progress", Text("".join(rise), "green"))
-    marks = [f"{c.i:<3}" if c.i % 5 == 0 else "   " for c in columns]
+    marks = (f"{'' if column.i % 5 else column.i:<3}" for column in columns)
     yield _row("step", Text("".join(marks), "dim"))
 
 
@@ -78,9 +79,10 @@ def _cell(line: Timeline, column: Column, at: int) -> Text:
     if not column.cells:
         sign = _OTHER.get(column.kind, " ") if at == 0 else " "
         return Text(f"{sign}  ")
-    if at >= len(column.cells):
-        return Text("   ")
-    cell = column.cells[at]
+    shown, rest = in_rows(column.cells)
+    if at >= len(shown):
+        return Text(f"+{len(rest):<2}" if rest else "   ")
+    cell = shown[at]
     bad = "!" if cell.failed or cell.blocked else " "
     return Text.assemble(_named(line, cell), (bad, "red"))
 

@@ -6,7 +6,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def load(spec: str) -> Any:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:  # importing runs whatever is in the module
+    except (Exception, SystemExit) as error:  # importing runs all of a module
         problem = f"{type(error).__name__}: {error}"
         raise LoopGuardError(f"{spec} can't be had: {problem}") from error
     return found
@@ -69,14 +69,27 @@ def _spec(item: Any) -> ToolSpec:
     if isinstance(item, Mapping):
         return _of_schema(item)
     if hasattr(item, "name") and hasattr(item, "description"):
-        fields = getattr(item, "args", None)
-        code = getattr(item, "func", None) or getattr(item, "coroutine", None)
-        about = _arguments(fields if isinstance(fields, Mapping) else {})
-        return _placed(item.name, item.description or "", about, code or type(item))
+        return _of_tool(item)
     if callable(item):
-        names = dict.fromkeys(inspect.signature(item).parameters, "")
-        return _placed(item.__name__, inspect.getdoc(item) or "", names, item)
+        return _of_function(item)
     raise LoopGuardError(f"{item!r} is no tool")
+
+
+def _of_tool(item: Any) -> ToolSpec:
+    fields = getattr(item, "args", None)
+    code = getattr(item, "func", None) or getattr(item, "coroutine", None)
+    about = _arguments(fields if isinstance(fields, Mapping) else {})
+    return _placed(item.name, item.description or "", about, code or type(item))
+
+
+def _of_function(item: Callable[..., Any]) -> ToolSpec:
+    """A function, or an object that is called like one."""
+    name = getattr(item, "__name__", type(item).__name__)
+    try:
+        names = dict.fromkeys(inspect.signature(item).parameters, "")
+    except ValueError as error:  # some that are written in C have none
+        raise LoopGuardError(f"{name} is no tool: {error}") from error
+    return _placed(name, inspect.getdoc(item) or "", names, item)
 
 
 def _of_schema(item: Mapping[str, Any]) -> ToolSpec:

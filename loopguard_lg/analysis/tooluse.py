@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -13,12 +14,13 @@ from loopguard_lg.acts import advisors
 from loopguard_lg.analysis.replay import check
 from loopguard_lg.digests import args_hash, result_hash
 from loopguard_lg.policy import Policy
+from loopguard_lg.progress import Outcome
 from loopguard_lg.scratchpad import describe, quote
 from loopguard_lg.steps import TEXT_LIMIT, Step, Turn
 from loopguard_lg.traces.model import Trajectory
 
 SHOWN = 3
-"""Calls that are kept as evidence of one fault."""
+"""Calls that are kept as evidence of one fault, and results of one length."""
 
 LONG = 500
 """Characters from which on a result may have been cut."""
@@ -79,7 +81,7 @@ class Cut:
             self.length, self.results, self.fault = 0, set(), Fault()
         if other.length >= self.length:
             self.length = other.length
-            self.results |= set(sorted(other.results)[:SHOWN])
+            self.results = set(sorted(self.results | other.results)[:SHOWN])
             self.fault.add(other.fault)
 
 
@@ -150,7 +152,7 @@ def look(policy: Policy, run: Trajectory) -> Uses:
     for i, step in _steps(run):
         use = found.tools[step.tool]
         use.calls += 1
-        _read(use, step, Evidence(run.id, i, _shown(step)))
+        _read(use, step, partial(_one, run.id, i, step))
         if step.args:
             asked[args_hash(step.args)].setdefault(step.tool, i)
     for tools in asked.values():
@@ -171,26 +173,34 @@ def _faults(found: Uses) -> Iterator[Fault]:
 
 def _steps(run: Trajectory) -> Iterator[tuple[int, Step]]:
     """Every call that was executed, with its position."""
-    for at, event in enumerate(run.events):
-        if isinstance(event, Turn):
-            for step in event.steps:
-                if not (step.blocked or step.cached):
-                    yield (at if event.i is None else event.i), step
+    for event in run.events:
+        for step in event.steps if isinstance(event, Turn) else ():
+            if not (step.blocked or step.cached):
+                yield event.i or 0, step
 
 
-def _read(use: ToolUse, step: Step, shown: Evidence) -> None:
+def _read(use: ToolUse, step: Step, one: Callable[[], Fault]) -> None:
+    """Add a call to the use of its tool; `one` makes a fault of it."""
     result = advisors.result_of(step)
-    outcome, text = result.outcome, result.text.strip()
-    one = Fault(1, 0, 0, [shown])
-    if outcome.failed and outcome.ok is None and not outcome.transient:
+    text = result.text.strip()
+    if _has_failed(result.outcome):
         use.failed += 1
         if not _HELPS.search(text[:1000] + text[-1000:]):
-            use.mute.add(one)
-    elif result.role not in ("plan", "exit", "wait") and text in _BLANK:
-        use.blank.add(one)
+            use.mute.add(one())
+    elif text in _BLANK and result.role not in ("plan", "exit", "wait"):
+        use.blank.add(one())
     elif _may_be_cut(step) and advisors.cut_output(step, result, _NOTHING) is None:
         digest = step.result_hash or result_hash(step.result)
-        use.cut.add(Cut(step.result_bytes or len(step.result), {digest}, one))
+        use.cut.add(Cut(step.result_bytes or len(step.result), {digest}, one()))
+
+
+def _one(run: str, i: int, step: Step) -> Fault:
+    return Fault(1, 0, 0, [Evidence(run, i, _shown(step))])
+
+
+def _has_failed(outcome: Outcome) -> bool:
+    """Is it an error for no passing reason, and not a check that says so?"""
+    return outcome.failed and outcome.ok is None and not outcome.transient
 
 
 _BLANK = frozenset(("", "[]", "{}", "null", "None"))

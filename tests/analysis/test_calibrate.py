@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from loopguard_lg import Budget, Policy
+from loopguard_lg import Budget, Policy, Repeat
 from loopguard_lg.analysis.calibrate import (
     Calibration,
     Cap,
@@ -248,3 +248,15 @@ def test_a_chosen_threshold_is_in_the_file() -> None:
 
     assert tomllib.loads(text)["detectors"] == {"repeat": {"times": 4}}
     assert "# F1 1.000, with 3 0.667; 0 false trips, before 30" in text
+
+
+def test_a_gain_is_told_from_the_policy_s_own_threshold() -> None:
+    """Where a second value does better than a first, both are held against the old."""
+    honest = [from_dict(circles(f"h{n}", 4 if n < 20 else 3)) for n in range(30)]
+    loops = [run for run in labelled(3) if run[1].loop]
+
+    policy = FREE.replace(detectors=[Repeat()])
+    (choice,) = choose(policy, [*loops, *((run, Label(loop=False)) for run in honest)])
+
+    assert (choice.was, choice.value) == (3, 5)
+    assert (choice.before.fp, choice.after.fp) == (30, 0)

@@ -194,13 +194,14 @@ def test_what_changed_together_is_not_told_apart() -> None:
 
 def test_markdown_holds_no_markup_of_a_recording() -> None:
     """A version with pipes, links, mentions or new lines stays text in its line."""
-    evil = "a|b\n# [x](y) <img> `c` **d**"
+    evil = "a|b\n# [x](y) <img> `c` **d** @ann https://e.vil www.e.vil"
     after = fleet(9, versions={"prompt": evil, "owner": evil})
 
     text = markdown(compare(fleet(2, versions={"prompt": "1"}), after))
 
     (line,) = [line for line in text.splitlines() if "prompt" in line]
     assert r"a\|b \# \[x\]\(y\) \<img\> \`c\` \*\*d\*\*" in line
+    assert r"\*\*d\*\* @ ann https:// e.vil www. e.vil" in line
 
 
 def test_nothing_is_compared_with_nothing() -> None:

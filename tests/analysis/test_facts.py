@@ -49,7 +49,7 @@ def test_a_budget_is_no_loop() -> None:
 @pytest.mark.parametrize(
     ("name", "reason", "capped", "left"),
     [
-        ("exited", "budget", True, True),
+        ("exited", "budget", True, False),
         ("exited", None, False, True),
         ("reflected", None, False, False),
     ],
@@ -57,7 +57,9 @@ def test_a_budget_is_no_loop() -> None:
 def test_what_the_guard_did_is_taken_from_the_recording(
     name: str, reason: str | None, capped: bool, left: bool
 ) -> None:
-    """A recorded end counts, whatever the replay would have done."""
+    """A recorded end counts, whatever the replay would have done; one on a budget is
+    no word about a loop.
+    """
     data = works("r")
     data["steps"].append({"event": "intervention", "name": name, "reason": reason})
 
@@ -105,3 +107,15 @@ def test_usage_is_that_of_the_largest_user_turn() -> None:
 def test_a_version_has_an_owner(found: dict[str, Any], owners: dict[str, str]) -> None:
     """Owners stand with the version, beside it by part, or one for all."""
     assert versions_of(found) == ({"prompt": "7"}, owners)
+
+
+def test_a_loop_before_the_budget_does_not_hide_it() -> None:
+    """A run that got out of a loop, and ends on a budget later, is capped as well."""
+    data = circles("r", 3)
+    later = works("w", 6)["steps"]
+    data["steps"] += [{**step, "i": 3 + n} for n, step in enumerate(later)]
+
+    (found,) = facts_of(data, policy=Policy(budget=Budget(steps=8)))
+
+    assert (found.kind, found.step) == ("repeat", 2)
+    assert (found.capped, found.left) == (True, False)

@@ -125,3 +125,44 @@ def test_amounts_differ_paired_and_not() -> None:
     assert q == pytest.approx(stats.mannwhitneyu(before, after).pvalue)
     assert intervals.paired_amounts_differ([1, 2], [1, 2])[1] == 1
     assert intervals.amounts_differ([], [1])[0] == Estimate()
+
+
+@pytest.mark.parametrize("n", [499, 501, 750, 999])
+def test_equal_values_have_a_mean_without_a_doubt(n: int) -> None:
+    """However many there are: blocks of unequal size add no spread of their own."""
+    assert intervals.mean([10.0] * n) == (10, 10, 10, n)
+    assert intervals.amounts_differ([10.0] * n, [10.0] * 600)[0] == (0, 0, 0, n + 600)
+
+
+@pytest.mark.parametrize(
+    ("counts", "ends"),
+    [
+        ((36, 12, 2, 0), (-0.3404, -0.0569)),
+        ((20, 12, 2, 16), (-0.3292, -0.0562)),
+        ((0, 0, 0, 54), (-0.0664, 0.0664)),
+    ],
+)
+def test_pairs_have_the_interval_of_newcomb(
+    counts: tuple[int, int, int, int], ends: tuple[float, float]
+) -> None:
+    """The examples of the paper; pairs of which none changed have a width as well."""
+    both, lost, won, neither = counts
+    before = [1] * both + [1] * lost + [0] * won + [0] * neither
+    after = [1] * both + [0] * lost + [1] * won + [0] * neither
+
+    found, _ = intervals.pairs_differ(before, after)
+
+    assert (found.low, found.high) == pytest.approx(ends, abs=1e-4)
+
+
+def test_the_interval_of_pairs_holds_the_truth_as_often_as_it_says() -> None:
+    """Of 20 pairs, a twentieth lost and a fifth won: some 95 in 100 intervals do."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for both, lost, won, neither in rng.multinomial(20, [0.5, 0.05, 0.2, 0.25], 400):
+        before = [1] * (both + lost) + [0] * (won + neither)
+        after = [1] * both + [0] * lost + [1] * won + [0] * neither
+        found, _ = intervals.pairs_differ(before, after)
+        held += (found.low or 0) <= 0.15 <= (found.high or 0)
+
+    assert held / 400 >= 0.93

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from loopguard_lg import Budget
 from loopguard_lg.analysis.judge import (
     Exit,
     calibrate,
@@ -191,3 +192,12 @@ def test_a_judge_that_is_not_to_be_believed_gives_no_rate(
     assert why.rstrip("-") in found.refusal
     assert found.rate is None
     assert found.as_dict()["correct_exits"] is None
+
+
+def test_an_exit_on_a_budget_is_no_word_about_a_loop() -> None:
+    """Neither a recorded one nor one of the policy's is judged."""
+    run = loop(3)
+    noted = {"event": "intervention", "name": "exited", "reason": "budget"}
+
+    assert exit_of(POLICY, from_dict({**run, "steps": [*run["steps"], noted]})) is None
+    assert exit_of(Policy(budget=Budget(steps=3)), from_dict(run)) is None

@@ -132,6 +132,6 @@ def test_a_run_is_read_step_by_step() -> None:
     read = sheet(from_dict({"id": "x", "task": "t", "steps": steps}))
 
     assert (read.id, read.task) == ("x", "t")
-    assert [line.i for line in read.lines] == [0, 4, 2]
+    assert [line.i for line in read.lines] == [0, 4, 5]
     assert read.lines[1].short == 'main: I look | ls({"p":"."}) -> a b'
     assert read.lines[1].full == 'main: I look\nls({"p":"."}) -> a\n b'

@@ -135,6 +135,14 @@ def test_loops_are_counted_by_day_where_it_is_known() -> None:
     assert {row["name"] for row in loops(store, "model")} == {"(none)"}
 
 
+def test_a_day_is_the_same_in_every_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days are those of UTC, wherever the machine stands and the run says it began."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    store = stored(facts_of(circles("a", t0="2026-03-02T01:30:00+01:00")))
+
+    assert [row["day"] for row in loops(store, "kind")] == ["2026-03-02"]
+
+
 def test_a_store_is_kept_as_parquet(tmp_path: Path) -> None:
     """What was saved and loaded has the same metrics."""
     store = stored(facts_of(*FLEET))

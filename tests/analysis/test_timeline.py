@@ -7,7 +7,13 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from loopguard_lg.analysis.timeline import MOST, Timeline, timeline as laid_out, told
+from loopguard_lg.analysis.timeline import (
+    MOST,
+    Timeline,
+    clipped,
+    timeline as laid_out,
+    told,
+)
 from loopguard_lg.analysis.timeline_picture import Box, picture
 from loopguard_lg.analysis.timeline_png import png
 from loopguard_lg.analysis.timeline_svg import svg
@@ -126,6 +132,16 @@ def test_a_large_batch_says_how_many_more_there_are() -> None:
 
     assert len(cells) == 5
     assert cells[-1].words.count("gives: ") == 5
+    out = io.StringIO()
+    show(timeline(data), Console(file=out, width=60))
+    assert "+5" in out.getvalue()
+
+
+def test_what_is_cut_has_a_mark() -> None:
+    """Words behind a long gap are not left out without a word."""
+    assert clipped("a" + " " * 1_000 + "b", 60) == "a…"
+    assert clipped("a" + " " * 1_000, 60) == "a"
+    assert clipped("ab " * 30, 9) == "ab ab ab…"
 
 
 def test_tokens_and_cost_are_drawn_where_they_are_known() -> None:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,18 @@ def test_a_tool_is_told_as_a_model_is_told_of_it() -> None:
     assert other.arguments == {"n": "how"}
 
 
-@pytest.mark.parametrize("found", [[], {}, [3]])
+@pytest.mark.parametrize("found", [[], {}, [3], max])
 def test_what_is_no_tool_is_an_error(found: Any) -> None:
     """Nothing to look at is not nothing wrong."""
     with pytest.raises(LoopGuardError, match="no tool"):
         tools_of(found)
+
+
+def test_what_is_called_like_a_function_goes_by_its_type() -> None:
+    """A partial has no name of its own."""
+    (spec,) = tools_of(partial(served, seconds=1))
+
+    assert (spec.name, [*spec.arguments]) == ("partial", ["server", "seconds"])
 
 
 @pytest.mark.parametrize(
