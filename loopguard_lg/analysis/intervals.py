@@ -170,9 +170,9 @@ def _reach(yes: NDArray[np.bool_]) -> tuple[float, float]:
 def _correlation(both: int, up: int, down: int, n: int) -> float:
     """The phi coefficient of pairs, nearer to 0 by half a pair if it is positive."""
     neither = n - both - up - down
-    product = both * neither - up * down
+    product = float(both * neither - up * down)
     if product > 0:
-        product = max(product - n / 2, 0)
+        product = max(product - n / 2, 0.0)
     rows = (both + down) * (neither + up) * (both + up) * (neither + down)
     return product / math.sqrt(rows) if rows else 0.0
 
