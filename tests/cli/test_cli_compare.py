@@ -26,7 +26,7 @@ def test_what_got_worse_is_status_one(loopguard: Shell, sides: tuple[str, str]) 
 
     assert (status, err) == (1, "")
     assert out.startswith("## Agent runs: worse\n")
-    assert "| loop rate | 0.0% | 33.3% | +33.3% [+0.0%, +66.7%]" in out
+    assert "| loop rate | 0.0% | 33.3% | +33.3% [-12.3%, +70.0%]" in out
 
 
 def test_what_is_no_worse_is_status_zero(

@@ -163,7 +163,7 @@ def test_two_people_s_agreement_is_said(loopguard: Shell, two: list[str]) -> Non
     status, out, _ = loopguard("label", *two)
 
     assert status == 0
-    assert "loop  same in 75.0% of 4; kappa 0.50 (-0.35 to 1.00), moderate" in out
+    assert "loop  same in 75.0% of 4; kappa 0.50 (-0.23 to 1.00), moderate" in out
     assert "onset within one step in 2 of 2" in out
     assert "d: false / true, repeat, other" in out
 
