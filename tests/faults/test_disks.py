@@ -13,7 +13,16 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from loopguard_lg import Budget, LoopGuardMiddleware, Policy, Recorder
 from loopguard_lg.hooks import failures
 from loopguard_lg.testing.doubles import ScriptedModel, call
-from tests.middleware.runs import THREAD, TOOLS, Way, ask, guarded, last, same
+from tests.middleware.runs import (
+    THREAD,
+    TOOLS,
+    Way,
+    ask,
+    guarded,
+    last,
+    results,
+    same,
+)
 
 FULL = Path("/dev/full")
 
@@ -48,15 +57,17 @@ def test_a_checkpointer_on_a_full_disk_leaves_a_thread_to_go_on(tmp_path: Path) 
     saver = SqliteSaver(db)
     saver.setup()
     (pages,) = db.execute("PRAGMA page_count").fetchone()
-    db.execute(f"PRAGMA max_page_count = {pages + 8}")
-    model = reading()
-    agent = guarded(model, LIMIT, checkpointer=saver)
+    db.execute(f"PRAGMA max_page_count = {pages + 12}")  # room for the first step
+    agent = guarded(reading(), LIMIT, checkpointer=saver)
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        agent.invoke(ask(), THREAD)
+        agent.invoke(ask(), THREAD, durability="sync")
     db.execute("PRAGMA max_page_count = 100000")
+    before = agent.get_state(THREAD).values["loopguard"]["used"]["thread"]["steps"]
+    state = agent.invoke(ask("again"), THREAD)
 
-    assert last(agent.invoke(ask("again"), THREAD)).text == "found"
-    assert agent.get_state(THREAD).values["loopguard"]["used"]["thread"]["steps"] >= 1
+    assert last(state).text == "found"
+    after = agent.get_state(THREAD).values["loopguard"]["used"]["thread"]["steps"]
+    assert (before, after) == (1, 1 + len(results(state["messages"])[1:]))
 
 
 def test_a_read_only_checkpointer_ends_runs_with_the_host_s_error(
