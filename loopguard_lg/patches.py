@@ -6,7 +6,7 @@ Both spellings are read: the one that begins with `*** Begin Patch`, and unified
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ _MOST = 40_000
 
 _STARS = re.compile(r"\*\*\* (Update|Add|Delete) File: *(.+)")
 _FILE = re.compile(r"(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+)")
-_BODY = (" ", "+", "-", "@@", "\\")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _NONE = "/dev/null"
 
 
@@ -68,35 +68,65 @@ def is_patch(text: str) -> bool:
 def parts_of(text: str) -> tuple[Part, ...]:
     """What a patch does, file by file."""
     lines = text[:_MOST].splitlines()
-    starts = [(at, head) for at in range(len(lines)) if (head := _head(lines, at))]
-    heads = [*starts, (len(lines), None)]
+    starts = [*_heads(lines)]
+    ends = [at - (not head.stars) for at, head in starts[1:]]
     return tuple(
-        _part(*head, lines[at + 1 : end])
-        for (at, head), (end, _) in zip(starts, heads[1:], strict=True)
+        _part(head, lines[at + 1 : end])
+        for (at, head), end in zip(starts, [*ends, len(lines)], strict=False)
     )
 
 
-def _head(lines: list[str], at: int) -> tuple[str, bool] | None:
-    """The file whose part begins with a line, and whether it is taken away."""
+class _Head(NamedTuple):
+    """The line with which the part of a file begins.
+
+    Attributes:
+        path: The file.
+        deletes: It is taken away.
+        stars: Of the spelling with stars; else the second line of two.
+    """
+
+    path: str
+    deletes: bool
+    stars: bool = False
+
+
+def _heads(lines: list[str]) -> Iterator[tuple[int, _Head]]:
+    """Where the part of each file begins."""
+    for at, inside in enumerate(_inside(lines)):
+        head = _head(lines, at)
+        # Changed lines may look like a head; but the counts of a model may be wrong.
+        leads = not inside or "".join(lines[at + 1 : at + 2]).startswith("@@")
+        if head is not None and (leads or head.stars):
+            yield at, head
+
+
+def _inside(lines: list[str]) -> Iterator[bool]:
+    """Whether each line is in a hunk, by the hunk's own counts."""
+    old = new = 0
+    for line in lines:
+        hunk = _HUNK.match(line)
+        yield hunk is None and max(old, new) > 0
+        if hunk:
+            old, new = (int(count or 1) for count in hunk.groups())
+        else:
+            old, new = old - (line[:1] in " -"), new - (line[:1] in " +")
+
+
+def _head(lines: list[str], at: int) -> _Head | None:
     stars = _STARS.match(lines[at])
     if stars:
-        return stars.group(2), stars.group(1) == "Delete"
-    if not lines[at].startswith("+++ ") or not at or not _FILE.match(lines[at - 1]):
-        return None
-    old, new = _FILE.match(lines[at - 1]), _FILE.match(lines[at])
+        return _Head(stars.group(2), stars.group(1) == "Delete", stars=True)
+    old = _FILE.match(lines[at - 1]) if at else None
+    new = _FILE.match(lines[at]) if lines[at].startswith("+++ ") else None
     if old is None or new is None:
         return None
     deletes = new.group(1).strip() == _NONE
-    return (old if deletes else new).group(1), deletes
+    return _Head((old if deletes else new).group(1), deletes)
 
 
-def _part(path: str, deletes: bool, lines: list[str]) -> Part:
+def _part(head: _Head, lines: list[str]) -> Part:
     """What is done to one file."""
-    body = [line for line in lines if line.startswith(_BODY) and line[:3] not in _HEADS]
-    kept = [line for line in body if line[:1] in " +-"]
+    kept = [line for line in lines if line.startswith((" ", "+", "-"))]
     old = "\n".join(line[1:] for line in kept if line[:1] != "+")
     new = "\n".join(line[1:] for line in kept if line[:1] != "-")
-    return Part(tidy_path(path.strip()), old, new, deletes)
-
-
-_HEADS = ("---", "+++")
+    return Part(tidy_path(head.path.strip()), old, new, head.deletes)

@@ -253,14 +253,7 @@ class Workspace:
         if calls is None:
             return (yield from work)
         end = self._aside(lambda: [watch.end(call) for call in calls.values()])
-        try:
-            result = yield from work
-        except Exception:
-            yield end
-            raise
-        except BaseException:  # cancelled: nobody waits for anything more
-            end.plain()
-            raise
+        result = yield from _or_else(work, end)
         seen = yield self._aside(
             lambda: {id_: self._seen(watch, call) for id_, call in calls.items()}
         )
@@ -340,6 +333,18 @@ class Workspace:
                 self._said = {*[*self._said][:99], said}
                 logger.warning("loopguard: workspace %s: %s", self.root, error)
             return None
+
+
+def _or_else(work: Work[T], act: Do) -> Work[T]:
+    """`work`, with something to do if it fails."""
+    try:
+        return (yield from work)
+    except Exception:
+        yield act
+        raise
+    except BaseException:  # cancelled: nobody waits for anything more
+        act.plain()
+        raise
 
 
 def _goes_back(policy: Policy, event: GuardEvent) -> bool:

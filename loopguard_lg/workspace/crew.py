@@ -171,14 +171,25 @@ class Crew:
         Its partial result is kept, its locks and waits are cleared, and `run` decides
         what comes next. Call it on the crew's event loop.
         """
-        for child, parent in [*self._parents.items()]:
-            if parent == agent:
-                self._orphans.add(child)
-                self.stop(child, f"its parent {agent} was stopped")
-        task = self._tasks.get(agent)
-        if task is not None:
-            self._stopped[agent] = reason
-            task.cancel()
+        for name in reversed(self._family(agent)):
+            why = reason
+            if name != agent:
+                self._orphans.add(name)
+                why = f"its parent {self._parents[name]} was stopped"
+            if name in self._tasks:
+                self._stopped[name] = why
+                self._tasks[name].cancel()
+
+    def _family(self, agent: str) -> list[str]:
+        """An agent, and those that work for it, each after the one it works for."""
+        found = [agent]
+        for name in found:  # grows; whose work goes in a circle is in it once
+            found += [
+                child
+                for child, parent in self._parents.items()
+                if parent == name and child not in found
+            ]
+        return found
 
     def watching(self, *kinds: str) -> Callable[[GuardEvent], None]:
         """An observer that stops an agent when its guard sees a loop of these kinds.

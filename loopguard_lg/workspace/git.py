@@ -72,6 +72,7 @@ class Snapshots:
         most_files: A tree with more files is refused.
         most_snapshots: The oldest ones beyond this are dropped.
         timeout: Seconds after which a git command is given up.
+        patience: Seconds that are waited for others who save or put back files here.
     """
 
     root: Path
@@ -80,6 +81,7 @@ class Snapshots:
     most_files: int = 200_000
     most_snapshots: int = 50
     timeout: float = 120.0
+    patience: float = 30.0
     _git: str | None = field(default_factory=lambda: shutil.which("git"), repr=False)
 
     @cached_property
@@ -92,7 +94,11 @@ class Snapshots:
     @cached_property
     def _repo(self) -> Repository:
         return Repository(
-            top=self._top, place=self._place, git=self._git, timeout=self.timeout
+            top=self._top,
+            place=self._place,
+            git=self._git,
+            timeout=self.timeout,
+            patience=self.patience,
         )
 
     @cached_property

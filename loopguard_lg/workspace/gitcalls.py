@@ -10,6 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tenacity import (
+    RetryError,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_exponential,
+)
+
 from loopguard_lg.errors import WorkspaceError
 
 try:
@@ -51,12 +59,14 @@ class Repository:
         place: Where the repository is.
         git: The program, if there is one.
         timeout: Seconds after which a command is given up.
+        patience: Seconds that are waited for others who are at work here.
     """
 
     top: bytes
     place: Path
     git: str | None
     timeout: float
+    patience: float = 30.0
 
     def run(self, *args: str, **settings: Any) -> bytes:
         """What a command prints.
@@ -131,10 +141,14 @@ class Repository:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One at a time for a store, across threads and processes."""
+        """One at a time for a store, across threads and processes.
+
+        Raises:
+            WorkspaceError: Others are at it for longer than `patience`.
+        """
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.place / "loopguard.lock").open("w") as lock:
-            _flock(lock)
+            self._wait_for(lock)
             self._prepare()
             # Whoever was killed in here has left git's own lock behind.
             (self.place / "index.lock").unlink(missing_ok=True)
@@ -151,7 +165,23 @@ class Repository:
         ignored = Path(os.fsdecode(own)).read_bytes() if plain else b""
         (info / "exclude").write_bytes(ignored)
 
+    def _wait_for(self, lock: IO[str]) -> None:
+        """Have the lock, which whoever dies gives up."""
+        tries = Retrying(
+            retry=retry_if_exception_type(BlockingIOError),
+            wait=wait_exponential(0.01, max=0.2),
+            stop=stop_after_delay(self.patience),
+        )
+        try:
+            tries(_flock, lock)
+        except RetryError as error:
+            raise WorkspaceError(
+                f"another process has been at work in {lock.name!r} for more than "
+                f"{self.patience:g} seconds, so files can't be saved or put back; "
+                "messages are still rolled back. End that process if it hangs"
+            ) from error
+
 
 def _flock(lock: IO[str]) -> None:
     if fcntl is not None:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

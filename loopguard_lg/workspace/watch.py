@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -185,18 +186,21 @@ class Watch:
         self._found = dict([*self._found.items()][-_MOST_OWNERS:])
 
     def _files(self, folder: str) -> Iterator[tuple[str, _State]]:
+        """Path and state of the files in a folder, as many as are watched."""
+        return islice(self._walked(folder), self.most)
+
+    def _walked(self, folder: str) -> Iterator[tuple[str, _State]]:
         """Path and state of every file in a folder; no link is followed."""
-        left, folders = self.most, [folder]
-        while folders and left > 0:
+        folders = [folder]
+        while folders:
             here = folders.pop()
             for entry in _entries(os.path.join(self.root, here)):
                 path = f"{here}/{entry.name}" if here else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in self.skipped:
-                        folders.append(path)
-                elif left > 0 and (state := _state(entry)):
-                    left -= 1
-                    yield path, state
+                if not entry.is_dir(follow_symlinks=False):
+                    if state := _state(entry):
+                        yield path, state
+                elif entry.name not in self.skipped:
+                    folders.append(path)
 
     def _named(self, known: _Seen, hints: set[str]) -> Iterator[tuple[str, _State]]:
         """The state of the paths that the system has named, and of what is in them."""

@@ -164,3 +164,32 @@ def test_any_text_can_be_read_as_a_patch(text: str) -> None:
 
     assert parts_of("*** Begin Patch\n*ile: a.py\n@@\n-x++y\n*** End Patch") == ()
     parts_of(f"*** Begin Patch\n{text}")
+
+
+def test_lines_that_look_like_a_head_are_lines() -> None:
+    """A comment of SQL that is taken out, a C increment that is put in."""
+    body = "--- the old total\n-SELECT 1;\n+++ count;\n"
+    text = f"--- a/a.sql\n+++ b/a.sql\n@@ -1,2 +1 @@\n{body}"
+    more = "--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-1\n+2\n"
+
+    first = Part("a.sql", "-- the old total\nSELECT 1;", "++ count;")
+    assert parts_of(text) == (first,)
+    assert parts_of(text + more) == (first, Part("b.py", "1", "2"))
+
+
+def test_a_pair_of_such_lines_is_no_file() -> None:
+    """As long as the hunk goes on by its counts."""
+    pair = "--- a/gone.sql\n+++ b/come.sql\n"
+    text = f"--- a/a.sql\n+++ b/a.sql\n@@ -1,2 +1,2 @@\n{pair} SELECT 1;\n"
+
+    (part,) = parts_of(text)
+    assert part.path == "a.sql"
+    assert part.old == "-- a/gone.sql\nSELECT 1;"
+
+
+def test_wrong_counts_hide_no_file() -> None:
+    """A model's counts often are: a file with hunks of its own is found."""
+    lines = "@@ -1,90 +1,90 @@\n-1\n+2\n"
+    text = f"--- a/a.py\n+++ b/a.py\n{lines}--- a/{TEST}\n+++ b/{TEST}\n{lines}"
+
+    assert [part.path for part in parts_of(text)] == ["a.py", TEST]

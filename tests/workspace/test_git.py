@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -298,3 +299,17 @@ def test_a_snapshot_that_is_not_there_is_named(shots: Snapshots, name: str) -> N
     """Neither an option nor another name of git's is taken for one."""
     with pytest.raises(WorkspaceError, match="there is no snapshot"):
         shots.restore(name)
+
+
+def test_a_process_that_hangs_is_not_waited_for_for_ever(
+    root: Path, tmp_path: Path
+) -> None:
+    """The message says where it is at work, and what is still done."""
+    shots = Snapshots(root=root, store=tmp_path / "store", patience=0)
+    shots.take()
+    with (tmp_path / "store/loopguard.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        with pytest.raises(WorkspaceError, match=r"another process .* rolled back"):
+            shots.take()
+    assert shots.taken()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -154,3 +156,45 @@ def test_who_releases_everything_leaves_no_trace(
     *_, table = waits.fresh(), *after(acts)
 
     assert agent not in str(waits.release(table, agent))
+
+
+def test_redis_forgets_a_workspace_that_nobody_works_in(redis_socket: str) -> None:
+    """A day after the last lease."""
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        locks = Locks(store=RedisLocks(client, "left"), lease=3_600)
+        locks.attempt("a", "one")
+
+        assert 86_400 < client.ttl("loopguard:locks:left") <= 86_400 + 3_600
+
+
+def test_a_lease_without_an_end_is_kept_for_long(redis_socket: str) -> None:
+    """Redis takes no expiry without an end."""
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        locks = Locks(store=RedisLocks(client, "kept"), lease=math.inf)
+
+        assert locks.attempt("a", "one").held
+        assert client.ttl("loopguard:locks:kept") > 300 * 86_400
+
+
+def test_a_busy_redis_is_not_asked_for_ever(redis_socket: str) -> None:
+    """Where others are faster each time, the error says so."""
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        store = RedisLocks(client, "busy", patience=0)
+
+        def change(table: Table, now: float) -> tuple[Table, None]:
+            client.set("loopguard:locks:busy", json.dumps(table))
+            return table, None
+
+        with pytest.raises(WorkspaceError, match="others were faster 1 times"):
+            store.update(change)
+
+
+def test_a_busy_database_is_not_waited_for_for_ever(postgres: str) -> None:
+    """A row that another worker keeps is an error after `patience` seconds."""
+    store = PostgresLocks(partial(psycopg.connect, postgres), "busy", patience=0)
+    store.setup()
+    with psycopg.connect(postgres) as other:
+        other.execute("SELECT 1 FROM loopguard_locks FOR UPDATE")
+
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            store.update(lambda table, now: (table, None))

@@ -259,3 +259,18 @@ async def test_the_guard_of_a_graph_stops_a_runaway(root: Path, crew: Crew) -> N
     assert "edits in a row" in outcome.reason
     assert len(model.requests) < 12
     assert crew.report()["locks"]["held"] == {}
+
+
+async def test_agents_that_work_for_each_other_can_be_stopped(crew: Crew) -> None:
+    """A circle of parents is gone through once."""
+    crew.respawn = Respawn(runs=0)
+    circle = [("a", "b"), ("b", "a"), ("c", "c")]
+    runs = [asyncio.create_task(crew.run(n, hanging, parent=p)) for n, p in circle]
+    await at_work(crew, 3)
+
+    crew.stop("a", "in circles")
+    crew.stop("c", "in circles")
+    outcomes = await asyncio.gather(*runs)
+
+    reasons = ["in circles", "its parent a was stopped", "in circles"]
+    assert [outcome.reason for outcome in outcomes] == reasons
