@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import Phase, settings, strategies as st
@@ -64,11 +65,16 @@ class Runs(RuleBasedStateMachine):
         host=st.sampled_from(HOSTS),
         ladder=LADDERS,
         calls=st.integers(1, 12),
+        tokens=st.sampled_from([None, 90, 300]),
         errors=st.sampled_from(["raise", "return"]),
     )
-    def begin(self, host: Host, ladder: Ladder, calls: int, errors: Any) -> None:
+    def begin(
+        self, host: Host, ladder: Ladder, calls: int, tokens: int | None, errors: Any
+    ) -> None:
         """Set the host up."""
-        budget = Budget(model_calls=calls, tool_calls=calls + 2)
+        budget = Budget(
+            model_calls=calls, tool_calls=calls + 2, total_tokens=tokens, warn=1
+        )
         self.policy = Policy(ladder=ladder, budget=budget, tool_errors=errors)
         self.allowed, self.script, self.habit = calls, [], "that is all"
         self.raised = self.raises = self.torn = False
@@ -191,11 +197,15 @@ class Runs(RuleBasedStateMachine):
                 assert step.blocked, step
 
     def check_ladder(self) -> None:
-        """Rungs are taken one by one, and no more often than the ladder allows."""
+        """Rungs are taken one by one, up and down, no more often than allowed."""
         rungs = [event.verdict.rung for event in self.seen]
+        for before, after in pairwise(self.seen):
+            down = before.verdict.rung - after.verdict.rung
+            word = isinstance(after.event, Human)
+            assert word or down <= after.verdict.progress, rungs
         acts = [e.verdict for e in self.seen if e.verdict.action != "continue"]
         had = {0, *rungs[:1]}
-        for before, now in zip(rungs, rungs[1:], strict=False):
+        for before, now in pairwise(rungs):
             assert set(range(before + 1, now)) <= had, rungs
             had.add(now)
         words = sum(type(e.event).__name__ == "Human" for e in self.seen)
