@@ -238,7 +238,8 @@ def climb(ladder: Ladder, state: State, finding: Finding, i: int) -> State | Non
     escalation that this run has had, where there is another one above it. An
     escalation starts without held calls, and has its own patience.
     """
-    if "at" in state and not _is_fresh(ladder, state, finding):
+    # An intervention of the future is of a history that could not be read.
+    if state.get("at", i + 1) <= i and not _is_fresh(ladder, state, finding):
         return None
     up = _next(ladder, state, finding, state.get("count", 0) + 1)
     return _standing_at(up, ladder, state, finding, i)

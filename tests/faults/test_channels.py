@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopguard_lg import Budget, Policy, memory as memories
+from loopguard_lg import Budget, Policy, decide, memory as memories
+from loopguard_lg.steps import Step, Turn
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.graph.graphs import guarded as guarded_graph, react
 from tests.middleware.runs import THREAD, ask, guarded, laddered, last
@@ -111,3 +114,45 @@ def test_a_channel_of_an_older_version_keeps_its_counts() -> None:
 
     channel = memories.load(made.get_state(THREAD).values["loopguard"])
     assert channel["used"]["thread"]["steps"] == 3
+
+
+EARLY = sorted(Path(__file__).with_name("channels").glob("*.json"))
+"""Channels as early versions wrote them, after seven calls and an escalation."""
+
+
+@pytest.mark.parametrize("host", [agent, graph])
+@pytest.mark.parametrize("file", EARLY, ids=lambda file: file.stem)
+def test_a_channel_that_an_early_version_wrote_is_gone_on_with(
+    file: Path, host: Host
+) -> None:
+    """Its counts and its scratchpad hold, and the next loop is caught in time."""
+    made = host(wandering(), laddered())
+    node = "model" if host is agent else "tools"
+    older = json.loads(file.read_text())
+    made.update_state(THREAD, {"loopguard": older}, as_node=node)
+
+    state = made.invoke(ask(), THREAD)
+
+    now = made.get_state(THREAD).values["loopguard"]
+    assert state["loopguard_exit"]["reason"] == "loop"
+    assert 7 + 3 <= now["used"]["thread"]["steps"] <= 7 + 8
+    assert 'write(path=\\"c.py\\"' in json.dumps(now["pad"])
+
+
+def test_a_history_that_is_lost_does_not_hide_the_next_loop() -> None:
+    """An intervention is of turns that nobody knows any more: they begin again."""
+    memory = {**memories.fresh(), "history": {"i": 5_000, "rows": "garbage"}}
+    memory["ladder"] = {
+        "rung": 1,
+        "key": 7,
+        "kind": "repeat",
+        "detail": "",
+        "at": 5_000,
+    }
+    step = Step(tool="search", args={"query": "x"}, result="no results")
+    actions = []
+    for _ in range(5):
+        verdict, memory = decide(Policy(), memory, Turn(steps=(step,)))
+        actions.append(verdict.action)
+
+    assert actions[2:] == ["escalate", "continue", "exit"]

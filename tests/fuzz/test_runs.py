@@ -47,6 +47,12 @@ LADDERS = st.sampled_from(
         Ladder(Reflect(), GiveUp(), block_ignored=True),
     ]
 )
+BUDGETS = st.builds(
+    Budget,
+    model_calls=st.integers(1, 12),
+    tool_calls=st.integers(1, 12),
+    total_tokens=st.sampled_from([None, 90, 300]),
+)
 ANSWERS = st.sampled_from(
     ["yes", "try y", "stop", {"choice": "rollback"}, {"choice": "hint", "text": "y"}]
     + ["raise_budget", None, ["odd"], {"decisions": [{"type": "approve"}]}]
@@ -64,19 +70,13 @@ class Runs(RuleBasedStateMachine):
     @initialize(
         host=st.sampled_from(HOSTS),
         ladder=LADDERS,
-        calls=st.integers(1, 12),
-        tokens=st.sampled_from([None, 90, 300]),
+        budget=BUDGETS,
         errors=st.sampled_from(["raise", "return"]),
     )
-    def begin(
-        self, host: Host, ladder: Ladder, calls: int, tokens: int | None, errors: Any
-    ) -> None:
+    def begin(self, host: Host, ladder: Ladder, budget: Budget, errors: Any) -> None:
         """Set the host up."""
-        budget = Budget(
-            model_calls=calls, tool_calls=calls + 2, total_tokens=tokens, warn=1
-        )
         self.policy = Policy(ladder=ladder, budget=budget, tool_errors=errors)
-        self.allowed, self.script, self.habit = calls, [], "that is all"
+        self.budget, self.script, self.habit = budget, [], "that is all"
         self.raised = self.raises = self.torn = False
         self.seen: list[GuardEvent] = []
         self.model = ScriptedModel(default=self.reply)
@@ -161,8 +161,8 @@ class Runs(RuleBasedStateMachine):
         state = self.graph.get_state(THREAD)
         assert self.raised or state.interrupts or not state.next
         if not self.raises:
-            assert worlds.done["model"] <= self.allowed + 1, worlds.done
-            assert worlds.done["calls"] <= self.allowed + 2 + WIDEST, worlds.done
+            assert worlds.done["model"] <= self.budget.model_calls, worlds.done
+            assert worlds.done["calls"] <= self.budget.tool_calls, worlds.done
         if not (self.raised or self.raises or state.interrupts):
             self.check_counts(state.values["loopguard"]["used"]["run"])
         messages = state.values["messages"]
@@ -183,8 +183,9 @@ class Runs(RuleBasedStateMachine):
         events = [e.event for e in self.seen]
         words = [n for n, event in enumerate(events) if isinstance(event, Human)]
         turns = [e for e in events[words[-1] :] if isinstance(e, Turn)]
-        most = worlds.done["model"] + worlds.done["summaries"]
-        assert worlds.done["model"] <= used.get("model_calls", 0) <= most, used
+        least = worlds.done["model"] + worlds.done["inner"]
+        most = least + worlds.done["summaries"]
+        assert least <= used.get("model_calls", 0) <= most, used
         made = sum(not (s.blocked or s.cached) for t in turns for s in t.steps)
         assert worlds.done["calls"] <= used.get("tool_calls", 0) == made, used
 
@@ -203,6 +204,7 @@ class Runs(RuleBasedStateMachine):
             down = before.verdict.rung - after.verdict.rung
             word = isinstance(after.event, Human)
             assert word or down <= after.verdict.progress, rungs
+        self.check_climb()
         acts = [e.verdict for e in self.seen if e.verdict.action != "continue"]
         had = {0, *rungs[:1]}
         for before, now in pairwise(rungs):
@@ -210,6 +212,17 @@ class Runs(RuleBasedStateMachine):
             had.add(now)
         words = sum(type(e.event).__name__ == "Human" for e in self.seen)
         assert len(acts) <= (self.policy.ladder.most + 1) * (words + 1), rungs
+
+    def check_climb(self) -> None:
+        """What did not help is not done again before there is progress."""
+        stood = 0
+        for event in self.seen:
+            verdict = event.verdict
+            if verdict.progress or isinstance(event.event, Human):
+                stood = verdict.rung
+            elif verdict.action in ("reflect", "escalate"):
+                assert verdict.rung > stood, verdict
+                stood = verdict.rung
 
 
 TestRuns = Runs.TestCase

@@ -64,7 +64,25 @@ def approve(what: str) -> str:
     return f"{what}: {answer}"
 
 
-TOOLS = [search, read, write, boom, approve]
+def _counted(what: str) -> Callable[[Any], str]:
+    """A reply that is counted."""
+
+    def reply(sent: Any) -> str:
+        done[what] += 1
+        return f"{what} {done[what]}"
+
+    return reply
+
+
+@tool
+def expert(question: str) -> str:
+    """Ask a model that is not the agent's."""
+    done["calls"] += 1
+    inner = ScriptedModel(default=_counted("inner"), validate=False)
+    return inner.invoke(question).text
+
+
+TOOLS = [search, read, write, boom, approve, expert]
 
 _WORDS = ("a", "b", "x", "y")
 _CALLS = st.one_of(
@@ -75,6 +93,7 @@ _CALLS = st.one_of(
         [
             call("search", query="x"),
             call("approve", what="it"),
+            call("expert", question="why"),
             call("nowhere", x=1),
             call("search"),
             call("search", query=["x", None]),
@@ -95,6 +114,7 @@ _ODD = [
     call("boom", what="fuse"),
     [call("read", path="a"), call("boom", what="fuse"), call("read", path="b")],
     [call("approve", what="one"), call("approve", what="two")],
+    [call("expert", question="one"), call("expert", question="two")],
 ]
 REPLIES = st.lists(
     _CALLS
@@ -131,16 +151,11 @@ def agent(model: ScriptedModel, policy: Policy, observer: Any) -> Any:
     return create_agent(model, TOOLS, middleware=[guard], checkpointer=InMemorySaver())
 
 
-def _summed_up(sent: Any) -> str:
-    done["summaries"] += 1
-    return "what was"
-
-
 def summarizing(model: ScriptedModel, policy: Policy, observer: Any) -> Any:
     """An agent whose older messages are summed up while it runs."""
     guard = LoopGuardMiddleware(policy, observers=[observer], clock=lambda: 0.0)
     summary = SummarizationMiddleware(
-        ScriptedModel(default=_summed_up, validate=False),
+        ScriptedModel(default=_counted("summaries"), validate=False),
         trigger=("messages", 9),
         keep=("messages", 4),
     )
