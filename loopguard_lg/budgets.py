@@ -9,6 +9,7 @@ those can be passed by what was running when they ran out.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -251,16 +252,15 @@ def tool_spend(turn: Turn, handoffs: int, watched: frozenset[str]) -> Used:
     """What the calls of `turn` took; `watched` names the tools that are counted."""
     if not turn.steps:
         return {}
-    ran = [step for step in turn.steps if not step.blocked and not step.cached]
+    ran = [step for step in turn.steps if not (step.blocked or step.cached)]
     out: Used = {"steps": 1, "tool_calls": len(ran)}
-    slowest = max([0, *(step.seconds or 0 for step in ran)])
-    if slowest:
+    slowest = max([step.seconds or 0 for step in ran], default=0)
+    if slowest > 0:
         out["seconds"] = slowest
     if handoffs:
         out["handoffs"] = handoffs
-    for step in ran if watched else ():
-        if step.tool in watched:
-            out["tool:" + step.tool] = out.get("tool:" + step.tool, 0) + 1
+    if watched:
+        out |= Counter(f"tool:{step.tool}" for step in ran if step.tool in watched)
     return out
 
 

@@ -91,8 +91,10 @@ _SQL = re.compile(
     r"|create|drop|alter|truncate|replace|merge|grant|use)\b",
     re.IGNORECASE,
 )
-_SQL_READS = frozenset(
-    ["select", "show", "desc", "describe", "explain", "with", "pragma", "use"]
+_SQL_WRITES = Use("write", silent=True)
+_SQL_READS = dict.fromkeys(
+    ["select", "show", "desc", "describe", "explain", "with", "pragma", "use"],
+    Use("read"),
 )
 
 
@@ -105,19 +107,25 @@ def read_code(tool: str, code: str) -> Use:
     """What a command or statement does."""
     sql = None if tool in SHELLS else _SQL.match(code)
     if sql:
-        reads = sql.group(1).lower() in _SQL_READS
-        return Use("read" if reads else "write", silent=not reads)
+        return _SQL_READS.get(sql.group(1).lower(), _SQL_WRITES)
     parts = [*filter(None, map(str.strip, _SEGMENTS.split(code)))]
     waits = any(part.startswith("sleep ") for part in parts)
     work = [part for part in parts if not part.startswith(_ASIDE)]
     if not work:
         return Use("wait" if waits else "other", silent=True)
-    tested = next(filter(_checks, reversed(work)), "") if _CHECK.search(code) else ""
+    tested = _tested(code, work)
     if tested:
         return _check_use(code, tested)
     if _WATCHED.search(code):
         return Use("poll", waits=waits)
     return _file_use(code, work, waits)
+
+
+def _tested(code: str, work: list[str]) -> str:
+    """The last check in a command, empty if there is none."""
+    if not _CHECK.search(code):
+        return ""
+    return next(filter(_checks, reversed(work)), "")
 
 
 def _checks(part: str) -> bool:

@@ -85,8 +85,9 @@ def step_digests(step: Step, volatile: Sequence[str] = ()) -> tuple[int, int, by
     that a live call and its recording agree.
     """
     data = canonical(step.tool, step.args, volatile, step.args_hash)
-    aside = _SUBJECT.intersection(step.args) and _ASIDE.intersection(step.args)
-    near = canonical(step.tool, step.args, (*volatile, *aside)) if aside else data
+    near, args = data, step.args
+    if not _SUBJECT.isdisjoint(args) and not _ASIDE.isdisjoint(args):
+        near = canonical(step.tool, args, (*volatile, *_ASIDE.intersection(args)))
     return digest(data), near_digest(near), near
 
 
@@ -274,11 +275,15 @@ def _anonymous(data: bytes, hints: bytes, tmp: re.Pattern[bytes] = _TMP) -> byte
             first whether a regular expression could match at all.
         tmp: Which paths are temporary.
     """
-    if b"hhhhhhh" in data.translate(_HEX):
+    if data.translate(_HEX).find(b"hhhhhhh") >= 0:
         data = _ID.sub(b"<id>", data)
-    if b":" in hints and hints.rfind(b"0:00") >= 0:
+    if _COLON in hints and hints.rfind(b"0:00") >= 0:
         data = _CLOCK.sub(b"<time>", data)
     return tmp.sub(b"<tmp>", data) if data.rfind(b"/tmp/") >= 0 else data
+
+
+# `in` is quick for one byte, given as a number; for several `find` is quicker.
+_COLON, _ZERO = b":0"
 
 
 # A search looks for the last byte of what it is for, one from the right for the first:
@@ -296,11 +301,11 @@ def calm(data: bytes) -> bytes:
 
 def _calm(data: bytes, hints: bytes) -> bytes:
     data = _anonymous(data, hints)
-    if b"0" not in hints:
+    if _ZERO not in hints:
         return data
     if hints.rfind(b"0s") >= 0 or hints.rfind(b"0ms") >= 0:
         data = _TOOK.sub(b"<took>", data)
-    if hints.rfind(b"pid") >= 0 or b"ttemp" in hints:
+    if hints.rfind(b"pid") >= 0 or hints.find(b"ttemp") >= 0:
         data = _COUNTED.sub(b"<n>", data)
     return data
 

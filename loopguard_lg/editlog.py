@@ -107,10 +107,14 @@ class Log:
         if put or out:
             grew = out.isdisjoint(self.lines) and bool(out or not put <= {*self.lines})
         else:
-            known = [e.size for e in entries(self.edits) if e.key == key]
-            grew = not known or size > max(map(_bytes, known))
+            grew = self._is_larger(key, size)
         self.lines += sorted(put.difference(self.lines))
         self.edits += (key, i, round((t or 0) * 1000), -1 - size if grew else size)
+
+    def _is_larger(self, key: int, size: int) -> bool:
+        """Is a file larger than it ever was?"""
+        known = [_bytes(e.size) for e in entries(self.edits) if e.key == key]
+        return not known or size > max(known)
 
 
 def _bytes(size: int) -> int:

@@ -146,11 +146,17 @@ def _charged(
 ) -> dict[str, budgets.Used]:
     spend = budgets.model_spend(turn)
     if turn.steps:
-        handoffs = [seen.role for seen in history.now].count("handoff")
+        handoffs = history.marks & Mark.HANDED and _handoffs(history)
         tools = budgets.tool_spend(turn, handoffs, policy.watched_tools)
         tools["seconds"] = tools.get("seconds", 0) + spend.get("seconds", 0)
         spend |= tools
-    return {scope: budgets.add(amounts, spend) for scope, amounts in used.items()}
+    run = budgets.add(used["run"], spend)
+    same = used["thread"] == used["run"]  # so in the first run of a thread
+    return {"run": run, "thread": run if same else budgets.add(used["thread"], spend)}
+
+
+def _handoffs(history: History) -> int:
+    return [seen.role for seen in history.now].count("handoff")
 
 
 def _new_word(after: Memory, event: Human) -> None:
@@ -199,7 +205,7 @@ def _handed_up(
     policy: Policy, before: Memory, after: Memory, turn: Turn, verdict: Verdict
 ) -> Verdict:
     """The verdict where the agent gave up before a stronger model had its go."""
-    finding = triggers.gave_up(turn, verdict.i)
+    finding = triggers.gave_up(turn, verdict.i) if turn.steps else None
     if finding is None:
         return verdict
     state = ladder.handed_up(policy.ladder, before["ladder"], finding, verdict.i)

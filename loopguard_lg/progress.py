@@ -149,23 +149,31 @@ def read_outcome(step: Step, use: Use, data: bytes) -> Outcome:
     """How a call ended; `data`: its calm result."""
     head = data[:_HEAD].lower()
     ok, count = read_check(step, use, data) if use.role in _CHECKS else (None, -1)
-    silent = use.role == "read" and not head.strip()  # grep that finds nothing fails
-    failed = _has_failed(step, head) and not silent if ok is None else ok is False
-    if failed:
+    if ok is False or ok is None and _has_failed(step, use, head):
         return _failure(ok, count, data, head)
-    if ok is None and len(data) >= _LONG and use.role != "handoff" and head.strip():
+    if ok is None and _is_content(use, head, data):
         return PLAIN
     refused = _turned_away(use, head, len(data))
     if refused:
         return Outcome(failed=True, error=short(data[:_ERROR].lower()), kin=refused)
     return Outcome(
-        kin=short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0,
+        kin=_opening(use, data),
         ok=ok,
         failures=count,
         empty=len(data) < _BRIEF and _says_nothing(head),
         formal=_is_formal(use, head, data),
         pending=len(data) < _LONG and _PENDING.search(head) is not None,
     )
+
+
+def _is_content(use: Use, head: bytes, data: bytes) -> bool:
+    """Is a result too long to be anything else? Not so where work was handed over."""
+    return len(data) >= _LONG and use.role != "handoff" and not head.isspace()
+
+
+def _opening(use: Use, data: bytes) -> int:
+    """Digest of how the answer to a hand-over begins, 0 where it is short."""
+    return short(data[:_OPENING]) if use.role == "handoff" and len(data) > 200 else 0
 
 
 def _failure(ok: bool | None, count: int, data: bytes, head: bytes) -> Outcome:
@@ -198,8 +206,12 @@ def _says_nothing(head: bytes) -> bool:
     return _DENIES.fullmatch(_QUOTED.sub(b"<q>", head)) is not None
 
 
-def _has_failed(step: Step, head: bytes) -> bool:
-    """Did the call fail, as far as the host or the first words of its result say."""
+def _has_failed(step: Step, use: Use, head: bytes) -> bool:
+    """Did the call fail, as far as the host or the first words of its result say? A
+    search that finds nothing fails without a word.
+    """
+    if use.role == "read" and not head.strip():
+        return False
     if step.error is not None:
         return step.error
     if _FAILED.match(head):
@@ -271,8 +283,7 @@ def read_check(step: Step, use: Use, data: bytes) -> tuple[bool | None, int]:
     A write that runs the tests by itself is a check too if its result counts failures.
     """
     if use.role == "write":
-        count = _failures(data) if b"fail" in data and b"test" in data else -1
-        return (None, -1) if count < 0 else (count == 0, count)
+        return _tested_by_itself(data)
     if use.role != "check" or use.piped:
         return None, -1
     count = _failures(data)
@@ -280,6 +291,12 @@ def read_check(step: Step, use: Use, data: bytes) -> tuple[bool | None, int]:
         return count == 0 and step.error is not True, count
     told = step.error is not None and not use.masked
     return (not step.error if told else _verdict(data.lower())), -1
+
+
+def _tested_by_itself(data: bytes) -> tuple[bool | None, int]:
+    """The same for a write."""
+    count = _failures(data) if b"fail" in data and b"test" in data else -1
+    return (None, -1) if count < 0 else (count == 0, count)
 
 
 def _failures(data: bytes) -> int:

@@ -118,14 +118,17 @@ def _waited(call: Call, policy: ToolPolicy, gap: float, past: History) -> bool:
     """
     if call.use.waits or past.rows.newest("marks") & Mark.WAIT:
         return True
-    if call.use.role != "poll" and not call.outcome.pending:
+    polls = call.use.role == "poll"
+    if not polls and not call.outcome.pending:
         return False
-    paced = (
-        policy.wait is not None and policy.slow and call.use.role == "poll"
-    )  # by the guard
-    if paced or gap >= 30 or (call.step.seconds or 0) >= 10:
+    if polls and policy.slow and policy.wait is not None:  # paced by the guard
         return True
-    return gap >= 10 and gap >= 1.3 * past.known.gap > 0
+    return (call.step.seconds or 0) >= 10 or _paused(gap, past.known.gap)
+
+
+def _paused(gap: float, before: float) -> bool:
+    """Did a turn come late, or markedly later than the one before?"""
+    return gap >= 30 or gap >= 10 and gap >= 1.3 * before > 0
 
 
 def _read(step: Step, policy: ToolPolicy, made: list[int]) -> Call:
@@ -178,9 +181,7 @@ def _changed(step: Step, use: Use, outcome: Outcome) -> bool | None:
 def _marks(call: Call, changed: bool | None, gain: int, tests: Sequence[str]) -> int:
     """The bits of a call."""
     use, outcome, step = call.use, call.outcome, call.step
-    bits = 0 if outcome is PLAIN else sum(compress(_BITS, _ENDINGS(outcome)))
-    if outcome.ok is not None:
-        bits |= Mark.PASSED if outcome.ok else Mark.RED
+    bits = 0 if outcome is PLAIN else _ending(outcome)
     if gain == NOTHING or not thinks(step):
         bits |= ROLE_MARKS.get(use.role, 0)
     if changed:
@@ -192,6 +193,14 @@ def _marks(call: Call, changed: bool | None, gain: int, tests: Sequence[str]) ->
     if use.role == "other":
         return bits | Mark.RED * (use.silent and outcome.failed)
     return bits | _test_marks(step, use, tests)
+
+
+def _ending(outcome: Outcome) -> int:
+    """The bits of how a call ended."""
+    bits = sum(compress(_BITS, _ENDINGS(outcome)))
+    if outcome.ok is None:
+        return bits
+    return bits | (Mark.PASSED if outcome.ok else Mark.RED)
 
 
 _NAMES = ("failed", "empty", "formal", "pending", "transient", "invalid")

@@ -9,15 +9,29 @@ _SPACED = bytes(
     b if b >= 0x80 or chr(b).isalnum() else 0x20 for b in bytes(range(256)).lower()
 )
 _SKETCH_WORDS = 24
-_BITS = [1 << bit for bit in range(63)]
+
+
+class _Bits(dict[bytes, int]):
+    """The bit of each word met lately: calls say the same words again and again."""
+
+    def __missing__(self, word: bytes) -> int:
+        if len(self) >= _WORDS:
+            self.clear()
+        bit = self[word] = 1 << crc32(word) % 63
+        return bit
+
+
+_BITS = _Bits()
+_WORDS = 4_096
+"""Words that are kept."""
 
 
 def sketch(data: bytes) -> int:
     """The words of a call as 63 bits, for `likeness`; the first 24 words count."""
     found = data[:300].translate(_SPACED).split(None, _SKETCH_WORDS)
     bits = 0
-    for hashed in map(crc32, found[:_SKETCH_WORDS]):
-        bits |= _BITS[hashed % 63]
+    for word in found[:_SKETCH_WORDS]:
+        bits |= _BITS[word]
     return bits
 
 

@@ -45,9 +45,9 @@ class Suites:
         ran: For each check that failed its digest and how many tests it ran, flat.
     """
 
-    def __init__(self, files: Sequence[int], ran: Sequence[int]) -> None:
-        self.files = [*files]
-        self.ran = [*ran]
+    def __init__(self, files: list[int], ran: list[int]) -> None:
+        self.files = files
+        self.ran = ran
 
     def weaker(
         self, step: Step, use: Use, outcome: Outcome, key: int, tests: Sequence[str]
@@ -70,12 +70,12 @@ class Suites:
     def _checked(self, step: Step, outcome: Outcome, key: int) -> bool:
         """Did a check pass with fewer tests than when it failed?"""
         key &= 0xFFFFFFFF
-        before = _taken(self.ran, key, 2)
+        before, others = _taken(self.ran, key, 2)
         now = tests_run(step.result)
         if not outcome.ok:
-            self.ran += [key, max(now, *before, 0)]
-            del self.ran[: -2 * _CHECKS]
+            self.ran = [*others, key, max(now, *before, 0)][-2 * _CHECKS :]
             return False
+        self.ran = others
         # Of a long result the middle may be missing: then nobody can tell.
         told = now > 0 and len(step.result) < TEXT_LIMIT
         return told and bool(before) and now < before[0]
@@ -84,7 +84,7 @@ class Suites:
         """Is a test file written anew with less in it than it had?"""
         key = key_of(use.path)
         text = _text_of(step, use)
-        before = _taken(self.files, key, _WIDTH)
+        before, self.files = _taken(self.files, key, _WIDTH)
         if text is None or len(text) >= TEXT_LIMIT:
             return False
         found = held(text, python=use.path.endswith(".py"))
@@ -93,19 +93,16 @@ class Suites:
         old = Held(*before) if before else found
         if use.role == "read":  # maybe of a part
             found = Held(*map(max, old, found))
-        self.files += [key, *found]
-        del self.files[: -_WIDTH * _FILES]
+        self.files = [*self.files, key, *found][-_WIDTH * _FILES :]
         return found.less_than(old)
 
 
-def _taken(flat: list[int], key: int, width: int) -> list[int]:
-    """What is noted under a key, taken out of a flat list; empty if nothing is."""
+def _taken(flat: list[int], key: int, width: int) -> tuple[list[int], list[int]]:
+    """What is noted under a key in a flat list, empty if nothing is, and the rest."""
     for at in range(0, len(flat), width):
         if flat[at] == key:
-            found = flat[at + 1 : at + width]
-            del flat[at : at + width]
-            return found
-    return []
+            return flat[at + 1 : at + width], flat[:at] + flat[at + width :]
+    return [], flat
 
 
 def _text_of(step: Step, use: Use) -> str | None:

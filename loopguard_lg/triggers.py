@@ -48,7 +48,7 @@ def standing(state: State, i: int, tool: str = "") -> Finding:
 
 def gave_up(turn: Turn, i: int) -> Finding | None:
     """The trigger where the agent said that it can't go on, with its reason."""
-    call = next((step for step in turn.steps if _leaves(step)), None)
+    call = next(filter(_leaves, turn.steps), None)
     if call is None:
         return None
     reason = quote(str(call.args.get("reason", "")), 120)

@@ -216,17 +216,32 @@ def _hollow(test: ast.expr) -> bool:
 def _allowed(node: ast.AST) -> Iterator[tuple[str, float]]:
     """What a tolerance or a limit allows, by what it is of; more is looser."""
     if isinstance(node, ast.Call):
-        what = ast.dump(ast.Tuple([node.func, *node.args[:1]], ast.Load()))
-        for keyword in node.keywords:
-            number, name = _number(keyword.value), keyword.arg or ""
-            if number is not None and name in _WIDER | _LOWER:
-                yield f"{what}{name}", -number if name in _LOWER else number
-    elif isinstance(node, ast.Compare):
-        number = _number(node.comparators[0])
-        if number is not None and isinstance(node.ops[0], ast.Lt | ast.LtE):
-            yield f"{ast.dump(node.left)}<", number
-        elif number is not None and isinstance(node.ops[0], ast.Gt | ast.GtE):
-            yield f"{ast.dump(node.left)}>", -number
+        return _tolerances(node)
+    return _limits(node) if isinstance(node, ast.Compare) else iter(())
+
+
+def _tolerances(node: ast.Call) -> Iterator[tuple[str, float]]:
+    what = ast.dump(ast.Tuple([node.func, *node.args[:1]], ast.Load()))
+    for keyword in node.keywords:
+        number, name = _number(keyword.value), keyword.arg or ""
+        if number is not None and name in _WIDER | _LOWER:
+            yield f"{what}{name}", -number if name in _LOWER else number
+
+
+def _limits(node: ast.Compare) -> Iterator[tuple[str, float]]:
+    number = _number(node.comparators[0])
+    sign, way = _SIGNS.get(type(node.ops[0]), ("", 0))
+    if number is not None and sign:
+        yield f"{ast.dump(node.left)}{sign}", number * way
+
+
+_SIGNS: dict[type[ast.cmpop], tuple[str, int]] = {
+    ast.Lt: ("<", 1),
+    ast.LtE: ("<", 1),
+    ast.Gt: (">", -1),
+    ast.GtE: (">", -1),
+}
+"""How a comparison is spelled, and whether a larger number is looser."""
 
 
 def _number(node: ast.expr) -> float | None:
