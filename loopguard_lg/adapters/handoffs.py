@@ -14,13 +14,11 @@ from langgraph.types import Command
 from loopguard_lg import prompts
 from loopguard_lg.adapters.messages import MARK, is_word, mark_of, newest_reply
 from loopguard_lg.adapters.tool_call import read
+from loopguard_lg.adapters.transcript import HANDED_BACK
 from loopguard_lg.contracts import Contract, settled
 
 _DESTINATION = "__handoff_destination"
 """Where langgraph-swarm and langgraph-supervisor look for where a tool leads to."""
-
-_BACK = "__is_handoff_back"
-"""How langgraph-supervisor marks the messages by which it takes over again."""
 
 
 def handoff_tool(
@@ -106,7 +104,7 @@ def contracts(messages: Sequence[BaseMessage]) -> list[Contract]:
 def _note(answers: dict[str, str], message: AIMessage) -> None:
     """Keep the newest words of an agent until its contract is met."""
     text = message.text.strip()
-    if message.name and text and _BACK not in message.response_metadata:
+    if message.name and text and HANDED_BACK not in message.response_metadata:
         answers.setdefault(message.name, text)
 
 

@@ -20,12 +20,15 @@ from loopguard_lg.adapters.messages import (
     with_mark,
 )
 from loopguard_lg.adapters.tool_call import read
-from loopguard_lg.adapters.transcript import since_batch
+from loopguard_lg.adapters.transcript import results_after
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory, fresh
 
-_UNTOLD = "untold"
-"""The mark of results that came one by one: nobody saw their batch as a whole."""
+_NODE = "node"
+"""The mark of results that a node has made: its name."""
+
+_PART = "part"
+"""The mark of those that came one by one: nobody saw their batch as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,23 +93,43 @@ def is_first(given: Any, reply: AIMessage, results: Sequence[ToolMessage]) -> bo
     return sent is None or sent.get("id") in open_[:1]
 
 
-def told_up_to(messages: Sequence[BaseMessage]) -> int:
-    """Where that begins which observers have not been told of: after the newest batch,
-    or with it, if its results came one by one.
+def told_up_to(messages: Sequence[BaseMessage], node: str) -> int:
+    """Where that begins which a node has not told its observers of: after the newest
+    batch that it executed, or with it, if its results came one by one.
     """
-    at = since_batch(messages)
-    begin = at - len(_last_results(messages[:at]))
-    untold = any(mark_of(message).get(_UNTOLD) for message in messages[begin:at])
-    return begin - 1 if untold else at
+    for at in reversed(range(len(messages))):
+        if getattr(messages[at], "tool_calls", None):
+            results = [*results_after(messages[at + 1 :])]
+            marks = [mark_of(result) for result in results]
+            mine = [mark for mark in marks if mark.get(_NODE) == node]
+            if mine:
+                parts = any(mark.get(_PART) for mark in mine)
+                return at if parts else at + 1 + len(results)
+    return 0
 
 
-def untold(out: Any, key: str) -> Any:
-    """What the node returns, with its results marked as some of a batch."""
+def signed(out: Any, key: str, node: str, *, part: bool) -> Any:
+    """What a node returns, with its results marked as its own.
+
+    Args:
+        out: What it returns.
+        key: The state key of the messages.
+        node: Its name.
+        part: They are not all of their batch.
+    """
+    mark = {_NODE: node, **({_PART: True} if part else {})}
+
+    def each(found: Sequence[Any]) -> list[Any]:
+        return [with_mark(m, mark) if isinstance(m, ToolMessage) else m for m in found]
+
     if isinstance(out, list):
-        return [untold(part, key) for part in out]
-    if isinstance(out, ToolMessage):
-        return with_mark(out, {_UNTOLD: True})
-    return rewritten(out, key, lambda found: untold(found, key))
+        return [
+            each([one])[0]
+            if isinstance(one, ToolMessage)
+            else rewritten(one, key, each)
+            for one in out
+        ]
+    return rewritten(out, key, each)
 
 
 def report_of(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:

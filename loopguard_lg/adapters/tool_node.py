@@ -44,8 +44,8 @@ from loopguard_lg.adapters.tool_batch import (
     noted,
     replaced,
     report_of,
+    signed,
     told_up_to,
-    untold,
 )
 from loopguard_lg.adapters.tool_call import Result, ToolCall
 from loopguard_lg.adapters.transcript import current_run, events_of, judged
@@ -240,7 +240,7 @@ class GuardedToolNode(ToolNode):
         if over is not None and is_refused(before):
             raise LoopHaltedError(dict(over))
         word = newest_word(run, through=True)
-        at = told_up_to(before)
+        at = told_up_to(before, self._guard.agent)
         told = with_host(
             self._remembered(before[:at]),
             thread=config.get("configurable", {}).get("thread_id"),
@@ -271,11 +271,12 @@ class GuardedToolNode(ToolNode):
             return out
 
     def _with_note(self, past: Past, out: Any) -> Any:
-        turn = past.turn(_results(out, self._key))
-        if turn is None and past.messages:
-            out = untold(out, self._key)  # sent out one by one: the next batch tells
-        if not past.messages or (turn is None and not past.tells):
+        if not past.messages:
             return out
+        turn = past.turn(_results(out, self._key))
+        out = signed(out, self._key, self._guard.agent, part=turn is None)
+        if turn is None and not past.tells:
+            return out  # sent out one by one: the next batch tells
         found = _results(out, self._key)
         verdict, memory = self._fed(past, turn or [])
         after = [*past.messages, *found]
@@ -297,11 +298,14 @@ class GuardedToolNode(ToolNode):
         return prompts.reflection(verdict.finding, memory["pad"], tools, tokens)
 
     def _fed(self, past: Past, turn: Sequence[BaseMessage]) -> tuple[Verdict, Memory]:
-        """What is decided on a batch; observers hear of it, and of what led to it."""
+        """What is decided on a batch, or else on what led to it: turns of other agents.
+        Observers hear of all of it.
+        """
         guard, verdict, memory = self._guard, Verdict(), past.told
         known = [*past.since, *turn]
         for event in events_of(known, self.tools_by_name, guard.policy, guard.agent):
-            verdict, memory = guard.feed(memory, event, past.thread)
+            found, memory = guard.feed(memory, event, past.thread)
+            verdict = verdict if found.action == "continue" else found
         return verdict, memory
 
     def _tell(self, past: Past, verdict: Verdict, text: str) -> None:

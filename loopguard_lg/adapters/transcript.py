@@ -7,6 +7,7 @@ the conversation each time, so that it survives whatever the messages survive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
@@ -17,8 +18,14 @@ from loopguard_lg.adapters.messages import newest_word, text_of, tokens_of, turn
 from loopguard_lg.engine import decide
 from loopguard_lg.memory import Memory, fresh
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Event, Human, Turn
+from loopguard_lg.steps import Event, Human, Nested, Turn
 from loopguard_lg.telemetry import prices
+
+HANDED_BACK = "__is_handoff_back"
+"""How langgraph-supervisor marks the messages by which it takes over again."""
+
+_UNASKED = Nested(model_calls=-1)
+"""Takes back what a turn counts as a call: no model was asked for that reply."""
 
 
 def events_of(
@@ -42,7 +49,9 @@ def events_of(
         elif isinstance(part, AIMessage):
             known = _measured(part, policy) if policy is not None else {}
             results = results_after(parts[at + 1 :])
-            yield turn_of(part, results, tools or {}, agent=agent, **known)
+            turn = turn_of(part, results, tools or {}, agent=agent, **known)
+            unasked = HANDED_BACK in part.response_metadata
+            yield replace(turn, nested=(_UNASKED,)) if unasked else turn
         elif (word := newest_word([part])) is not None:
             yield Human(text=text_of(word))
 

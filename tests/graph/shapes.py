@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any
 
 from langchain.agents import create_agent
 from langchain_core.messages import (
@@ -20,18 +22,20 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send, interrupt
+from langgraph_supervisor import create_handoff_tool as hands_over, create_supervisor
 from langgraph_swarm import create_handoff_tool, create_swarm
 
 from loopguard_lg import (
     AskUser,
     GiveUp,
+    GuardedToolNode,
     LoopGuardMiddleware,
     Policy,
     guard_graph,
     guarded,
 )
 from loopguard_lg.adapters.graph_site import ASK_USER, NODES
-from loopguard_lg.testing.doubles import ScriptedModel, call
+from loopguard_lg.testing.doubles import Call, ScriptedModel, call
 from tests.graph.graphs import BY_NAME, agent_of, on, react
 from tests.middleware.runs import THREAD, TOOLS
 
@@ -56,7 +60,8 @@ class Shape:
         bare: The graph without the guard.
         guarded: The graph with it, from the model, the policy and observers.
         reply: What its model says again and again.
-        drive: Runs it to its end and gives the messages.
+        drive: Runs it to its end and gives the messages; the guard's questions are
+            answered in turn.
         end: The last rung of its ladder.
         new: The nodes that the guard adds to the drawing.
     """
@@ -66,7 +71,9 @@ class Shape:
     bare: Callable[[ScriptedModel], Any]
     guarded: Callable[[ScriptedModel, Policy, Sequence[Any]], Any]
     reply: Any = CIRCLE
-    drive: Callable[[Any], list[BaseMessage]] = lambda graph: invoked(graph)
+    drive: Callable[[Any, Sequence[Any]], list[BaseMessage]] = lambda graph, answers: (
+        invoked(graph, answers)
+    )
     end: AskUser | GiveUp = GiveUp()
     new: tuple[str, ...] = WITHOUT_ASKING
 
@@ -74,10 +81,29 @@ class Shape:
         """A model that goes in circles; its requests are validated."""
         return ScriptedModel(default=self.reply)
 
+    def stronger(self) -> ScriptedModel:
+        """Another that does so; the ids of its calls are its own."""
+        numbers = itertools.count()
 
-def invoked(graph: Any) -> list[BaseMessage]:
-    """The messages of one run."""
-    state = graph.invoke({"messages": [("user", "find it")]}, THREAD)
+        def reply(messages: list[BaseMessage]) -> Any:
+            found = self.reply(messages) if callable(self.reply) else self.reply
+            parts = found if isinstance(found, list) else [found]
+            return [
+                replace(part, id=f"strong_{next(numbers)}")
+                if isinstance(part, Call)
+                else part
+                for part in parts
+            ]
+
+        return ScriptedModel(default=reply, model_name="strong")
+
+
+def invoked(graph: Any, answers: Sequence[Any]) -> list[BaseMessage]:
+    """The messages of one run, in which a person allows every call."""
+    state, said = graph.invoke({"messages": [("user", "find it")]}, THREAD), [*answers]
+    while asked := state.get("__interrupt__"):
+        answer = "yes" if asked[0].value == "may it?" else said.pop(0)
+        state = graph.invoke(Command(resume=answer), THREAD)
     found: list[BaseMessage] = state["messages"]
     return found
 
@@ -127,28 +153,22 @@ def _plan_execute(model: ScriptedModel) -> Builder:
     return builder
 
 
-def _supervisor(model: ScriptedModel) -> Builder:
-    def handoff(state: MessagesState) -> Command[Literal["worker"]]:
-        reply = state["messages"][-1]
-        assert isinstance(reply, AIMessage)
-        done = [
-            ToolMessage("handed over", tool_call_id=asked["id"])
-            for asked in reply.tool_calls
-        ]
-        return Command(update={"messages": done}, goto="worker")
+def _supervisor(
+    model: ScriptedModel, node: Callable[..., ToolNode], *settings: Any
+) -> Any:
+    worker = ScriptedModel(default="nothing found")
+    bob = create_agent(worker, TOOLS, name="bob")
+    tools = node([*TOOLS, hands_over(agent_name="bob")], *settings)
+    team = create_supervisor([bob], model=model, tools=tools)
+    return team.compile(checkpointer=InMemorySaver())
 
-    builder: Builder = StateGraph(MessagesState)
-    builder.add_node("supervisor", agent_of(model))
-    builder.add_node("handoff", handoff)
-    builder.add_node(
-        "worker",
-        lambda _: {"messages": [HumanMessage("nothing found", name="worker")]},
-    )
-    builder.add_edge(START, "supervisor")
-    paths = {"tools": "handoff", END: END}
-    builder.add_conditional_edges("supervisor", on, paths)
-    builder.add_edge("worker", "supervisor")
-    return builder
+
+def _supervising(messages: list[BaseMessage]) -> Any:
+    """Delegate, then go in circles until it is said that the run is over."""
+    if len(messages) == 1:
+        return call("transfer_to_bob")
+    over = any("The run ends here" in message.text for message in messages)
+    return "that is all" if over else CIRCLE
 
 
 def _swarm(model: ScriptedModel, guards: Callable[[], list[Any]]) -> Any:
@@ -259,16 +279,6 @@ def _approved(model: ScriptedModel) -> Builder:
     return builder
 
 
-def _approving(graph: Any) -> list[BaseMessage]:
-    """Say yes to every call, and no to the guard."""
-    state = graph.invoke({"messages": [("user", "find it")]}, THREAD)
-    while asked := state.get("__interrupt__"):
-        answer = "yes" if asked[0].value == "may it?" else "stop"
-        state = graph.invoke(Command(resume=answer), THREAD)
-    found: list[BaseMessage] = state["messages"]
-    return found
-
-
 def _functional(model: ScriptedModel, part: Any, run: Any) -> Any:
     @part
     @task
@@ -296,7 +306,7 @@ def _as_it_is(function: Any) -> Any:
     return function
 
 
-def _called(graph: Any) -> list[BaseMessage]:
+def _called(graph: Any, answers: Sequence[Any]) -> list[BaseMessage]:
     found: list[BaseMessage] = graph.invoke([HumanMessage("find it")], THREAD)
     return found
 
@@ -304,10 +314,19 @@ def _called(graph: Any) -> list[BaseMessage]:
 SHAPES: tuple[Shape, ...] = (
     drawn("ReAct", lambda model: react(model, MessagesState)),
     drawn("plan and execute", _plan_execute),
-    drawn("supervisor", _supervisor, model="supervisor", tools="handoff"),
+    Shape(
+        "supervisor",
+        "`GuardedToolNode` in `create_supervisor`",
+        lambda model: _supervisor(model, ToolNode),
+        lambda model, policy, observers: _supervisor(
+            model, partial(GuardedToolNode, observers=observers), policy
+        ),
+        reply=_supervising,
+        new=(),
+    ),
     Shape(
         "swarm",
-        "`LoopGuardMiddleware` in each agent",
+        "`LoopGuardMiddleware` in each agent of `create_swarm`",
         lambda model: _swarm(model, list),
         lambda model, policy, observers: _swarm(
             model, lambda: [LoopGuardMiddleware(policy, observers=observers)]
@@ -337,7 +356,7 @@ SHAPES: tuple[Shape, ...] = (
     ),
     drawn("router", _router),
     drawn("RAG with a grading loop", _rag, model="rewrite", tools="retrieve"),
-    drawn("human in the loop", _approved, drive=_approving, end=AskUser(), new=NODES),
+    drawn("human in the loop", _approved, end=AskUser(), new=NODES),
     Shape(
         "functional API",
         "`guarded`",

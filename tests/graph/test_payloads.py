@@ -22,7 +22,7 @@ from loopguard_lg.testing.doubles import ScriptedModel
 from loopguard_lg.testing.histories import assert_valid_history
 from tests.graph.graphs import guarded, react, run
 from tests.graph.shapes import SHAPES, Shape
-from tests.graph.test_shapes import ran
+from tests.graph.test_shapes import ran, runs
 from tests.middleware.runs import TOOLS, invoke, laddered
 
 History = Sequence[BaseMessage]
@@ -88,12 +88,14 @@ def _filled(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def by_anthropic(history: History) -> None:
-    """Messages: the turn after a call begins with its results; the end is a person."""
+    """Messages: the turn after a call begins with its results; the end is a person.
+
+    Turns of one role in a row are one turn to it.
+    """
     payload = _payload(model_of(ChatAnthropic, "claude-sonnet-4-5"), history)
     validated(anthropic.message_create_params.MessageCreateParamsNonStreaming, payload)
     messages = payload["messages"]
     assert messages[-1]["role"] == "user"
-    assert all(a["role"] != b["role"] for a, b in pairwise(messages))
     for before, after in pairwise(messages):
         calls = [b["id"] for b in _blocks(before) if b["type"] == "tool_use"]
         found = [b.get("tool_use_id") for b in _blocks(after)[: len(calls)]]
@@ -138,13 +140,16 @@ def sends(request: pytest.FixtureRequest) -> Sends:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_what_each_intervention_leaves_can_be_sent(shape: Shape, sends: Sends) -> None:
-    """Every request of the run, and its end with one more question."""
-    done = ran(shape)
-    histories = [request.messages for request in done.model.requests]
-    after = [*done.messages, *histories[0][-1:]]
+    """Every request of the runs, and their ends with one more question.
 
-    for history in (*histories, after):
-        sends([SystemMessage("You find things."), *history])
+    The runs take every rung, the stronger model, each answer of a person and the end
+    of a budget.
+    """
+    for done in runs(shape):
+        histories = [request.messages for request in done.requests]
+        after = [*done.messages, *histories[0][-1:]]
+        for history in (*histories, after):
+            sends([SystemMessage("You find things."), *history])
 
 
 def test_the_check_refuses_what_a_provider_refuses(sends: Sends) -> None:

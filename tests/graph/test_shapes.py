@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from loopguard_lg import Budget
+from loopguard_lg import AskUser, Budget
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import ScriptedModel
 from loopguard_lg.testing.histories import assert_valid_history
@@ -20,6 +20,8 @@ from tests.middleware.runs import laddered
 
 PAGE = Path(__file__).parents[2] / "docs/shapes.md"
 ALLOWED = 3
+MUTE = ("supervisor", "functional API")
+"""Shapes that can't ask: the one has no channel for it, the other no checkpointer."""
 RUNGS = {
     "reflected": "reflect",
     "escalated": "escalate",
@@ -36,12 +38,18 @@ class Ran:
     model: ScriptedModel
     told: list[GuardEvent]
     graph: Any
+    strong: ScriptedModel = field(default_factory=ScriptedModel)
+
+    @property
+    def requests(self) -> list[Any]:
+        """What was sent, by the stronger model too."""
+        return [*self.model.requests, *self.strong.requests]
 
     @property
     def report(self) -> dict[str, Any]:
-        """The exit report in the last message."""
-        found: dict[str, Any] = self.messages[-1].response_metadata["loopguard_exit"]
-        return found
+        """The exit report: in the last message, or in the last result."""
+        told = (m.response_metadata for m in reversed(self.messages))
+        return next(m["loopguard_exit"] for m in told if "loopguard_exit" in m)
 
     @property
     def kind(self) -> str:
@@ -64,7 +72,41 @@ def ran(shape: Shape, allowed: int | None = None) -> Ran:
     if allowed is not None:
         policy = policy.replace(budget=Budget(model_calls=allowed))
     graph = shape.guarded(model, policy, [told.append])
-    return Ran(shape.drive(graph), model, told, graph)
+    return Ran(shape.drive(graph, ["stop"]), model, told, graph)
+
+
+ANSWERS = (
+    "look elsewhere",
+    {"choice": "rollback", "text": "try tags"},
+    {"choice": "change_model"},
+    {"decisions": [{"type": "reject", "message": "enough"}]},
+)
+"""What a person says in turn, asked about a loop: the last one ends the run."""
+
+ALLOWING = ({"choice": "raise_budget", "text": "go on"}, "stop")
+"""The same where the budget is used."""
+
+
+@cache
+def answered(shape: Shape, allowed: int | None = None) -> Ran:
+    """A run that asks a person, and has a stronger model.
+
+    Shapes whose surface can't ask end as they do without.
+    """
+    model, strong, told = shape.model(), shape.stronger(), list[GuardEvent]()
+    policy = laddered(strong, AskUser(), turns=2)
+    if allowed is not None:
+        policy = policy.replace(budget=Budget(model_calls=allowed))
+    graph = shape.guarded(model, policy, [told.append])
+    messages = shape.drive(graph, ANSWERS if allowed is None else ALLOWING)
+    return Ran(messages, model, told, graph, strong)
+
+
+def runs(shape: Shape) -> list[Ran]:
+    """Each run of a shape: up to the end of its ladder, or of a budget."""
+    return [
+        run(shape, allowed) for run in (ran, answered) for allowed in (None, ALLOWED)
+    ]
 
 
 @pytest.fixture(params=SHAPES, ids=lambda shape: shape.name)
@@ -85,13 +127,24 @@ def test_the_loop_is_caught_and_the_ladder_climbed_to_its_end(shape: Shape) -> N
 
 def test_every_request_and_the_history_are_valid(shape: Shape) -> None:
     """What the model is sent at each turn, what stays, and what can be sent next."""
-    for run in (ran(shape), ran(shape, ALLOWED)):
+    for run in runs(shape):
         check_history(run)
+
+
+def test_every_answer_of_a_person_is_carried_out(shape: Shape) -> None:
+    """A hint, a way back, another model, more budget, the end: where it can ask."""
+    whole, short = answered(shape), answered(shape, ALLOWED)
+    asked = [[e.name for e in run.told].count("asked") for run in (whole, short)]
+
+    assert asked == ([0, 0] if shape.name in MUTE else [len(ANSWERS), len(ALLOWING)])
+    by = {message.response_metadata.get("model_name") for message in whole.messages}
+    assert ("strong" in by) == (shape.name != "supervisor")
+    assert whole.report["reason"] in ("loop", "gave_up")
 
 
 def check_history(run: Ran) -> None:
     """Refuse what a strict provider would refuse."""
-    for request in run.model.requests:
+    for request in run.requests:
         assert_valid_history(request.messages)
     assert_valid_history(run.messages, request=False)
     assert_valid_history([*run.messages, ("user", "and now?")])
@@ -158,7 +211,8 @@ def table() -> str:
 
 def _turns(run: Ran) -> int:
     """Model calls before the first intervention."""
-    told = [m.name == "loopguard" for r in run.model.requests for m in r.messages[-1:]]
+    shown = (request.messages for request in run.model.requests)
+    told = [any("going in circles" in m.text for m in messages) for messages in shown]
     return told.index(True)
 
 

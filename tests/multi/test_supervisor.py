@@ -16,9 +16,6 @@ from loopguard_lg.errors import LoopHaltedError
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.middleware.runs import THREAD, TOOLS, Way, ask, executed, last, same
 
-# It builds on an agent that LangGraph has deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
-
 HANDS_OVER = call("transfer_to_bob")
 
 
