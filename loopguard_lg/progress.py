@@ -187,7 +187,8 @@ def _failure(ok: bool | None, count: int, data: bytes, head: bytes) -> Outcome:
         failures=count,
         empty=not head.strip(),
         transient=bool(_TRANSIENT.search(text)),
-        invalid=bool(_INVALID.search(head)),
+        # What has counted failures was carried out: they may be such errors.
+        invalid=count < 0 and bool(_INVALID.search(head)),
     )
 
 

@@ -139,6 +139,20 @@ def test_calls_that_were_wrong_are_told_from_calls_that_failed() -> None:
     assert not outcome("foo", "Error: the file is locked").invalid
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SyntaxError: unterminated string literal",
+        "TypeError: f() missing 1 required positional argument: 'x'",
+        "TypeError: f() got an unexpected keyword argument 'y'",
+    ],
+)
+def test_what_failing_tests_say_is_not_about_the_call(said: str) -> None:
+    """A check that counts failures was carried out."""
+    assert not outcome("run_tests", f"ERROR: test_a\n{said}\n1 failed").invalid
+    assert outcome("run_tests", f"Error invoking tool: {said}", error=True).invalid
+
+
 def test_what_an_error_quotes_makes_no_other_kind_of_error() -> None:
     """Names, paths and numbers are left out of the kind of an error."""
     one, other = (
