@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 from pathlib import Path
 
@@ -198,6 +199,24 @@ def test_without_git_the_run_goes_on(
     assert out["loopguard_exit"]["workspace"] == {"snapshot": None}
     said = [r.message for r in caplog.records if "git was not found" in r.message]
     assert len(said) == 1
+
+
+def test_a_process_that_hangs_costs_the_files_alone(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is saved while it is at it; messages are rolled back as ever."""
+    repository(root)
+    shots = Snapshots(root=root, store=tmp_path / "s", patience=0)
+    shots.taken()
+    guard = guarded(Workspace(root, snapshots=shots, watch=None))
+    graph, model = agent(root, [PASS, *failing(6), "sorry"], guard)
+
+    with (tmp_path / "s/loopguard.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        graph.invoke(GO)
+
+    assert "another process has been at work" in caplog.text
+    assert any("were left out" in request.text for request in model.requests)
 
 
 async def test_an_event_loop_gets_the_same(root: Path, place: Workspace) -> None:
