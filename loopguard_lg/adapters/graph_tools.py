@@ -115,7 +115,7 @@ class ToolsNode(Node):
             outs.append(out)
         spend = budgets.add(*took) if took else None
         out = _joined(outs, self.site.key, batch.calls)
-        out = _merged(out, self.site.key, [*answers.values()], batch.calls)
+        out = _merged(out, self.site.key, answers, batch.calls)
         return self.done(state, config, out, spend)
 
     def _once(self, group: list[Ask], config: RunnableConfig, work: Work) -> Work:
@@ -331,7 +331,7 @@ def _joined(outs: Sequence[Any], key: str, calls: Sequence[Call]) -> Any:
         return outs[0]
     commands = (_command(part, key) for out in outs for part in parts(out))
     single = [one for command in commands for one in _single(command, key)]
-    return sorted(single, key=lambda part: _place_of(written(part, key), calls))
+    return _in_order(single, lambda part: _id_in(written(part, key)), calls)
 
 
 def _single(part: Any, key: str) -> Iterator[Any]:
@@ -352,27 +352,49 @@ def _command(part: Any, key: str) -> Command[Any]:
 
 
 def _merged(
-    out: Any, key: str, answers: Sequence[BaseMessage], calls: Sequence[Call]
+    out: Any, key: str, answers: Mapping[int, ToolMessage], calls: Sequence[Call]
 ) -> Any:
-    """What a node returned with the guard's answers in the order of the calls."""
+    """What a node returned with the guard's answers, by position, among it."""
     if not answers:
         return out
     if isinstance(out, Mapping | Command) and written(out, key):
-        return rewritten(out, key, lambda found: _sorted([*answers, *found], calls))
-    alone: list[Any] = [Command(update={key: [answer]}) for answer in answers]
+        return rewritten(
+            out, key, lambda found: _in_order(found, _id_of, calls, answers)
+        )
+    alone: dict[int, Command[Any]] = {
+        n: Command(update={key: [answer]}) for n, answer in answers.items()
+    }
     single = [one for part in parts(out) for one in _single(part, key)]
-    return sorted(
-        [*single, *alone], key=lambda part: _place_of(written(part, key), calls)
-    )
+    return _in_order(single, lambda part: _id_in(written(part, key)), calls, alone)
 
 
-def _sorted(found: list[BaseMessage], calls: Sequence[Call]) -> list[BaseMessage]:
-    return sorted(found, key=lambda message: _place_of([message], calls))
+def _in_order(
+    found: Sequence[Any],
+    id_of: Callable[[Any], str | None],
+    calls: Sequence[Call],
+    answers: Mapping[int, Any] | None = None,
+) -> list[Any]:
+    """What was found, and the guard's answers, in the order of the calls.
 
-
-def _place_of(found: Sequence[BaseMessage], calls: Sequence[Call]) -> int:
+    Calls may share an id: what is found is of those that the guard has not answered,
+    in turn.
+    """
+    placed = [*(answers or {}).items()]
     ids = [call["id"] or "" for call in calls]
-    for message in found:
-        if isinstance(message, ToolMessage) and message.tool_call_id in ids:
-            return ids.index(message.tool_call_id)
-    return len(ids)
+    left = [(n, id_) for n, id_ in enumerate(ids) if n not in dict(placed)]
+    for one in found:
+        id_ = id_of(one)
+        at = next((pair for pair in left if pair[1] == id_), None)
+        if at is not None:
+            left.remove(at)
+        place = at[0] if at else ids.index(id_) if id_ in ids else len(ids)
+        placed.append((place, one))
+    return [one for _, one in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _id_of(message: BaseMessage) -> str | None:
+    return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
+def _id_in(found: Sequence[BaseMessage]) -> str | None:
+    return next((id_ for id_ in map(_id_of, found) if id_ is not None), None)

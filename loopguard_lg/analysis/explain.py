@@ -15,6 +15,7 @@ from loopguard_lg.errors import LoopGuardError
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Compaction, Event, Progress, Step, Turn
 from loopguard_lg.traces.model import Trajectory
+from loopguard_lg.wholefiles import write_whole
 
 WIDTH = 60
 """Characters of a text or result that a line of the timeline shows."""
@@ -113,7 +114,7 @@ def write_test(
         raise LoopGuardError(f"{test}: there is such a test already")
     kept = redaction.data(run.as_dict())
     test.parent.mkdir(parents=True, exist_ok=True)
-    data.write_bytes(orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
+    write_whole(data, orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
     kind = f"trips as `{outcome.kind}`" if outcome.tripped else "does not trip"
     at = f" at step {outcome.step}" if outcome.tripped else ""
     text = _TEST.format(
@@ -123,7 +124,7 @@ def write_test(
         kind=outcome.kind,
         step=outcome.step,
     )
-    test.write_text(text, encoding="utf-8")
+    write_whole(test, text)
     return test, data
 
 

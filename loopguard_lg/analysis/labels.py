@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Hashable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from io import FileIO
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +14,7 @@ import xxhash
 from loopguard_lg.analysis.causes import CAUSES
 from loopguard_lg.detectors import DEFAULTS
 from loopguard_lg.errors import LoopGuardError, TraceFormatError
+from loopguard_lg.wholefiles import append_whole, write_whole
 
 KINDS = (*sorted(detector.kind for detector in DEFAULTS), "other")
 """In which ways a run can go in circles, as labels name them."""
@@ -127,17 +125,8 @@ def write_labels(path: str | Path, labels: Labels) -> None:
     Raises:
         OSError: The file can't be written; the old one stays.
     """
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     lines = [orjson.dumps(label.as_dict(name)) for name, label in labels.items()]
-    try:
-        with open(draft, "wb") as file:
-            file.writelines(line + b"\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, b"".join(line + b"\n" for line in lines))
 
 
 def add_label(path: str | Path, name: str, label: Label) -> None:
@@ -147,23 +136,16 @@ def add_label(path: str | Path, name: str, label: Label) -> None:
         OSError: It can't be written; the file stays as it was.
     """
     line = orjson.dumps(label.as_dict(name)) + b"\n"
-    with open(path, "a+b", buffering=0) as file:
-        end = file.seek(0, os.SEEK_END)
-        if end and _byte(file, end - 1) != b"\n":
-            line = b"\n" + line
-        try:
-            if file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            os.fsync(file.fileno())
-        except OSError:
-            with suppress(OSError):
-                file.truncate(end)
-            raise
+    append_whole(path, b"\n" * _is_unended(Path(path)) + line)
 
 
-def _byte(file: FileIO, at: int) -> bytes:
-    file.seek(at)
-    return file.read(1)
+def _is_unended(path: Path) -> bool:
+    """Whether a file lacks the end of its last line."""
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
 
 
 def sample(runs: Iterable[tuple[str, Hashable]], most: int, seed: int = 0) -> list[str]:

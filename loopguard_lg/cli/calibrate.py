@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -22,6 +21,7 @@ from loopguard_lg.cli.common import (
     print_json,
     processes,
 )
+from loopguard_lg.wholefiles import write_whole
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.facts import RunFacts
@@ -109,5 +109,5 @@ def _write(text: str, out: str | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    Path(out).write_text(text, encoding="utf-8")
+    write_whole(out, text)
     complain(f"wrote {out}")

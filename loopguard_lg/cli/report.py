@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
+from io import BytesIO
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
@@ -24,6 +24,7 @@ from loopguard_lg.cli.common import (
     print_json,
     processes,
 )
+from loopguard_lg.wholefiles import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,7 +138,7 @@ def _write(found: Report, out: str, as_json: bool) -> None:
         return
     from loopguard_lg.analysis.report_page import page
 
-    Path(out).write_text(page(found), encoding="utf-8")
+    write_whole(out, page(found))
     complain(f"wrote {out}")
 
 
@@ -170,9 +171,11 @@ def _draw(line: Timeline, svg: str | None, png: str | None) -> None:
     if svg:
         from loopguard_lg.analysis.timeline_svg import svg as written
 
-        Path(svg).write_text(written(drawn), encoding="utf-8")
+        write_whole(svg, written(drawn))
     if png:
         with extra("analysis"):
             from loopguard_lg.analysis.timeline_png import png as paint
-        paint(drawn, png)
+        painted = BytesIO()
+        paint(drawn, painted)
+        write_whole(png, painted.getvalue())
     complain(f"wrote {' and '.join(name for name in (svg, png) if name)}")

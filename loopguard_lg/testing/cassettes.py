@@ -18,11 +18,14 @@ from typing import Any
 
 from vcr import VCR
 from vcr.cassette import Cassette, CassetteContextDecorator
+from vcr.persisters.filesystem import FilesystemPersister
 from vcr.record_mode import RecordMode
 from vcr.request import Request
+from vcr.serialize import serialize
 
 from loopguard_lg import redaction
 from loopguard_lg.testing import bodies
+from loopguard_lg.wholefiles import write_whole
 
 PLACEHOLDER = "model.invalid"
 """Stands for the host of every recorded request."""
@@ -206,11 +209,22 @@ def open_recording(
         serialize=bodies.serialize, deserialize=bodies.deserialize
     )
     vcr.register_serializer("readable", readable)
+    vcr.register_persister(_Files)
     settings = vcr.get_merged_config(path=os.fspath(path))
     opened: AbstractContextManager[Recording] = CassetteContextDecorator.from_args(
         Recording, **settings
     )
     return opened
+
+
+class _Files(FilesystemPersister):  # type: ignore[misc]  # vcrpy has no types
+    """Recordings in files; one that can't be written leaves the old one."""
+
+    @staticmethod
+    def save_cassette(path: Any, recorded: Any, serializer: Any) -> None:
+        """Write a recording."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, serialize(recorded, serializer))
 
 
 def recording_path(folder: Path, module: str, test: str) -> Path:

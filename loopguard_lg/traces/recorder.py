@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gzip
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +24,7 @@ from loopguard_lg.prompts import NAME
 from loopguard_lg.quoting import spelled
 from loopguard_lg.steps import Event, Step, Turn
 from loopguard_lg.traces.model import Trajectory, from_event
+from loopguard_lg.wholefiles import append_whole
 
 Redact: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Takes one step as JSON has it, gives the step that may be written."""
@@ -271,11 +271,6 @@ def _printed(value: Any) -> str:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """One write of one whole line; a compressed file gets a member of its own."""
+    """A whole line, or nothing; a compressed file gets a member of its own."""
     data = gzip.compress(line) if path.suffix == ".gz" else line
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        while data:
-            data = data[os.write(file, data) :]
-    finally:
-        os.close(file)
+    append_whole(path, data, 0o600)

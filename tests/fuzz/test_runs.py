@@ -28,6 +28,7 @@ from loopguard_lg import (
 from loopguard_lg.digests import call_digest
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.memory import Memory, load
+from loopguard_lg.prompts import no_result
 from loopguard_lg.steps import Event, Human, Turn
 from loopguard_lg.testing.doubles import ScriptedModel
 from loopguard_lg.testing.histories import assert_valid_history
@@ -49,9 +50,9 @@ LADDERS = st.sampled_from(
 )
 BUDGETS = st.builds(
     Budget,
-    model_calls=st.integers(1, 12),
-    tool_calls=st.integers(1, 12),
-    total_tokens=st.sampled_from([None, 90, 300]),
+    model_calls=st.integers(1, 12) | st.just(30),
+    tool_calls=st.integers(1, 12) | st.just(30),
+    total_tokens=st.sampled_from([None, None, 90, 300]),
 )
 ANSWERS = st.sampled_from(
     ["yes", "try y", "stop", {"choice": "rollback"}, {"choice": "hint", "text": "y"}]
@@ -170,8 +171,9 @@ class Runs(RuleBasedStateMachine):
         self.torn |= any(getattr(m, "invalid_tool_calls", ()) for m in messages)
         if not self.torn and not state.interrupts:
             assert_valid_history([*messages, ("user", "and now?")])
-        self.check_ladder()
         memory = load(channel)
+        self.check_ladder()
+        self.check_climb(memory["ladder"].get("rung", 0))
         for event in self.seen:
             assert event.event is not None
             self.check_holds(memory, event.event)
@@ -190,12 +192,12 @@ class Runs(RuleBasedStateMachine):
         assert worlds.done["calls"] <= used.get("tool_calls", 0) == made, used
 
     def check_holds(self, memory: Memory, event: Event) -> None:
-        """A call that the ladder holds is not made."""
+        """A call that the ladder holds is not made; one of a fork may be cut off."""
         held = memory["ladder"].get("holds", ())
         steps = event.steps if isinstance(event, Turn) else ()
         for step in steps:
             if call_digest(step.tool, step.args, self.policy.tools) in held:
-                assert step.blocked, step
+                assert step.blocked or step.result == no_result(), step
 
     def check_ladder(self) -> None:
         """Rungs are taken one by one, up and down, no more often than allowed."""
@@ -204,7 +206,6 @@ class Runs(RuleBasedStateMachine):
             down = before.verdict.rung - after.verdict.rung
             word = isinstance(after.event, Human)
             assert word or down <= after.verdict.progress, rungs
-        self.check_climb()
         acts = [e.verdict for e in self.seen if e.verdict.action != "continue"]
         had = {0, *rungs[:1]}
         for before, now in pairwise(rungs):
@@ -213,16 +214,19 @@ class Runs(RuleBasedStateMachine):
         words = sum(type(e.event).__name__ == "Human" for e in self.seen)
         assert len(acts) <= (self.policy.ladder.most + 1) * (words + 1), rungs
 
-    def check_climb(self) -> None:
-        """What did not help is not done again before there is progress."""
-        stood = 0
+    def check_climb(self, stood: int) -> None:
+        """What did not help is not done again before there is progress; a new rung
+        is an act.
+        """
         for event in self.seen:
             verdict = event.verdict
             if verdict.progress or isinstance(event.event, Human):
                 stood = verdict.rung
             elif verdict.action in ("reflect", "escalate"):
                 assert verdict.rung > stood, verdict
-                stood = verdict.rung
+            else:
+                assert verdict.rung <= stood or verdict.action == "exit", verdict
+            stood = max(stood, verdict.rung)
 
 
 TestRuns = Runs.TestCase

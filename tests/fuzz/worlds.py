@@ -78,8 +78,12 @@ def _counted(what: str) -> Callable[[Any], str]:
 def expert(question: str) -> str:
     """Ask a model that is not the agent's."""
     done["calls"] += 1
-    inner = ScriptedModel(default=_counted("inner"), validate=False)
-    return inner.invoke(question).text
+    return _inner().invoke(question).text
+
+
+def _inner() -> ScriptedModel:
+    """A model that is not the agent's."""
+    return ScriptedModel(default=_counted("inner"), validate=False)
 
 
 TOOLS = [search, read, write, boom, approve, expert]
@@ -215,11 +219,15 @@ def mapped(model: ScriptedModel, policy: Policy, observer: Any) -> Any:
 
 
 def diamond(model: ScriptedModel, policy: Policy, observer: Any) -> Any:
-    """Two branches and a join on the way back to the model."""
+    """Two branches that ask a model, and a join on the way back to the agent's."""
+
+    def asks(side: str) -> dict[str, list[str]]:
+        return {"seen": [_inner().invoke(side).text]}
+
     builder = _asks(model)
     builder.add_conditional_edges("agent", _on, ["tools", END])
     for side in ("left", "right"):
-        builder.add_node(side, lambda _, side=side: {"seen": [side]})
+        builder.add_node(side, lambda _, side=side: asks(side))
         builder.add_edge("tools", side)
     builder.add_node("join", lambda _: {"seen": ["joined"]})
     builder.add_edge(["left", "right"], "join")

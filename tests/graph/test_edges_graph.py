@@ -230,3 +230,15 @@ def test_a_model_in_another_node_counts(way: Way) -> None:
 
     assert state["loopguard_exit"]["usage"]["model_calls"] == 2
     assert model.requests == []
+
+
+def test_a_refused_call_keeps_its_place_beside_one_of_the_same_id(way: Way) -> None:
+    """Models give several calls one id, or none: results come in the order of calls."""
+    batch = [call("read", "", path="a"), call("read", "", path="b")]
+    model = ScriptedModel(replies=[batch])
+
+    state = run(way, guarded(react(model), Policy(budget=Budget(tool_calls=1))))
+
+    told = [message.text for message in results(state["messages"])]
+    assert told[0].startswith("contents of a")
+    assert told[1].startswith("Not executed")
