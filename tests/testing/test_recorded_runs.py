@@ -92,11 +92,11 @@ def test_what_is_no_recording_is_an_error(tmp_path: Path, text: str) -> None:
 
 
 def test_the_loop_rate_of_a_folder_has_a_limit() -> None:
-    """Recordings of this repository: four of ten, two of them a guard's to end."""
+    """Recordings of this repository: six of twelve, three of them a guard's to end."""
     assert_loop_rate(ROOT / "cassettes", at_most=0.5)
 
     with pytest.raises(
-        AssertionError, match="4 of 10 runs go in circles, more"
+        AssertionError, match="6 of 12 runs go in circles, more"
     ) as told:
         assert_loop_rate(ROOT / "cassettes", at_most=0.3)
     assert f"test_scenarios/{WEAK}: repeat at step" in str(told.value)
