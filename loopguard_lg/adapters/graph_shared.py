@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import get_runtime
 
 from loopguard_lg.adapters import shared_pad
-from loopguard_lg.adapters.driving import Run, Work
+from loopguard_lg.adapters.driving import Do, Work
 from loopguard_lg.adapters.graph_site import Look, Site
 from loopguard_lg.adapters.plan import Plan
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A look into the store, as something that a node runs."""
-
-    act: Callable[..., Plan]
-    aact: Callable[..., Awaitable[Plan]]
-
-    def invoke(self, given: Sequence[Any], config: Any, **_: Any) -> Plan:
-        return self.act(*given)
-
-    async def ainvoke(self, given: Sequence[Any], config: Any, **_: Any) -> Plan:
-        return await self.aact(*given)
 
 
 def before(site: Site, look: Look, config: RunnableConfig) -> Work[Look]:
@@ -35,8 +21,8 @@ def before(site: Site, look: Look, config: RunnableConfig) -> Work[Look]:
     shared = site.shared
     if shared is None:
         return look
-    asked = _Asked(shared.before, shared.abefore)
-    return (yield from _served(asked, look, config, look.scene.messages))
+    whose = shared_pad.Run(config, get_runtime(), look.scene.messages)
+    return (yield from _served(shared.before, shared.abefore, look, whose))
 
 
 def after(
@@ -46,13 +32,16 @@ def after(
     shared = site.shared
     if shared is None:
         return look
-    asked = _Asked(shared.after, shared.aafter)
-    return (yield from _served(asked, look, config, messages))
+    whose = shared_pad.Run(config, get_runtime(), messages)
+    return (yield from _served(shared.after, shared.aafter, look, whose))
 
 
 def _served(
-    asked: _Asked, look: Look, config: RunnableConfig, messages: Sequence[BaseMessage]
+    act: Callable[..., Plan],
+    aact: Callable[..., Awaitable[Plan]],
+    look: Look,
+    whose: shared_pad.Run,
 ) -> Work[Look]:
-    whose = shared_pad.Run(config, get_runtime(), messages)
-    plan = yield Run((look.plan, whose), what=asked)
+    given = (look.plan, whose)
+    plan = yield Do(partial(act, *given), partial(aact, *given))
     return replace(look, plan=plan)
