@@ -15,7 +15,7 @@ ONE_LOOP = "asyncio_default_test_loop_scope=session"
 
 SCENARIOS = [
     Path(__file__).with_name(f"test_{name}.py")
-    for name in ("scenarios", "coding_scenarios")
+    for name in ("scenarios", "coding_scenarios", "judged")
 ]
 
 
