@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from loopguard_lg.steps import Compaction, Event, Step, Turn
 
+from .honest_coding_runs import CODING, LINES
 from .runs import asks, call, does, says, turn
-
-_LINES = "\n".join(f"line {n} of the file" for n in range(30))
 
 
 def _poll(result: str, t: float) -> Turn:
@@ -69,31 +68,6 @@ HONEST: dict[str, list[Event]] = {
             ),
         )
     ],
-    "one file with many edits": [
-        does("edit_file", "applied", path="a.py", old=f"# todo {n}", new=f"step({n})")
-        for n in range(12)
-    ],
-    "an edit that is taken back once": [
-        does("edit_file", "applied", path="a.py", old="x = 1", new="x = 2"),
-        does("edit_file", "applied", path="a.py", old="x = 2", new="x = 1"),
-        does("edit_file", "applied", path="a.py", old="x = 1", new="x = 3"),
-    ],
-    "tests after every fix": [
-        event
-        for n, failing in enumerate((6, 5, 5, 3, 4, 2, 2, 1))
-        for event in (
-            does("edit_file", "applied", path="a.py", old=f"v{n}", new=f"v{n + 1}"),
-            does("bash", f"{failing} failed, 9 passed", command="pytest", error=True),
-        )
-    ],
-    "git status between changes": [
-        event
-        for n in range(5)
-        for event in (
-            does("bash", "nothing to commit", command="git status"),
-            does("write_file", "created", path=f"out/{n}.md", content=f"# {n}"),
-        )
-    ],
     "the same question in every user turn": [
         event
         for n in range(8)
@@ -104,10 +78,10 @@ HONEST: dict[str, list[Event]] = {
         )
     ],
     "reading again after a compaction": [
-        does("read_file", _LINES, path="a.py"),
-        does("read_file", _LINES, path="a.py"),
+        does("read_file", LINES, path="a.py"),
+        does("read_file", LINES, path="a.py"),
         Compaction(agent="agent"),
-        does("read_file", _LINES, path="a.py"),
+        does("read_file", LINES, path="a.py"),
         does("edit_file", "applied", path="a.py", old="line 3", new="line three"),
     ],
     "two compactions in a long run": [
@@ -183,32 +157,6 @@ HONEST: dict[str, list[Event]] = {
         )
         for n in range(9)
     ],
-    "a check that feeds a pipe": [
-        event
-        for n in range(4)
-        for event in (
-            does("edit_file", "applied", path="a.py", old=f"v{n}", new=f"v{n + 1}"),
-            does("bash", f"E   assert {n}", command="pytest -q | tail -1"),
-        )
-    ],
-    "tests and code changed together": [
-        does("bash", "1 failed, 3 passed", command="pytest", error=True),
-        does("edit_file", "applied", path="src/a.py", old="v1", new="v2"),
-        does(
-            "edit_file",
-            "applied",
-            path="tests/test_a.py",
-            old="assert f() == 1",
-            new="assert f() == 2",
-        ),
-        does("bash", "4 passed", command="pytest", error=False),
-    ],
-    "new tests before any failure": [
-        does(
-            "edit_file", "applied", path="tests/test_a.py", old="pass", new="assert f()"
-        ),
-        does("bash", "4 passed", command="pytest", error=False),
-    ],
     "a table of like rows": [
         says("\n".join(f"| item {n} | {n} EUR | in stock |" for n in range(60)))
     ],
@@ -231,13 +179,6 @@ HONEST: dict[str, list[Event]] = {
         )
         for event in (asks(question), says(answer))
     ],
-    "a build that is fixed in two rounds": [
-        does("bash", "error: missing ;", command="cargo build", error=True),
-        does("edit_file", "applied", path="src/m.rs", old="a", new="a;"),
-        does("bash", "error: unknown name b", command="cargo build", error=True),
-        does("edit_file", "applied", path="src/m.rs", old="b", new="c"),
-        does("bash", "Finished", command="cargo build", error=False),
-    ],
     "MCP reads of many records": [
         does(
             "mcp__crm__get_contact",
@@ -247,8 +188,8 @@ HONEST: dict[str, list[Event]] = {
         for n in range(20)
     ],
     "the same read by two agents": [
-        turn(call("read_file", _LINES, path="a.py"), agent="coder"),
-        turn(call("read_file", _LINES, path="a.py"), agent="reviewer"),
+        turn(call("read_file", LINES, path="a.py"), agent="coder"),
+        turn(call("read_file", LINES, path="a.py"), agent="reviewer"),
     ],
     "odd arguments": [
         Turn(
@@ -302,10 +243,6 @@ HONEST: dict[str, list[Event]] = {
         )
         for sku in ("kettle", "pan", "board", "spoon", "ladle", "whisk", "sieve")
     ],
-    "one linter for many files": [
-        does("bash", "All checks passed!", command=f"ruff check src/m{n}.py")
-        for n in range(12)
-    ],
     "thoughts before acting": [
         *(
             does("think", "", thought=thought)
@@ -326,46 +263,10 @@ HONEST: dict[str, list[Event]] = {
         turn(call("transfer_to_d", "ok"), agent="c"),
         turn(call("lookup", "found it", x=1), agent="d"),
     ],
-    "commits of step after step": [
-        event
-        for n in range(6)
-        for event in (
-            does("edit_file", "applied", path=f"f{n}.py", old="a", new="b"),
-            does("bash", "", command="git add -A"),
-            does("bash", f"[main {n}abcdef{n}] step", command=f"git commit -m '{n}'"),
-        )
-    ],
-    "a flaky test": [
-        does("bash", "1 failed, 9 passed", command="pytest", error=True),
-        does("bash", "1 failed, 9 passed", command="pytest", error=True),
-        does("bash", "10 passed", command="pytest", error=False),
-    ],
     "the same answer in two user turns": [
         event
         for n in range(3)
         for event in (asks(f"my id is {n}"), says("Please give me your order number."))
-    ],
-    "reading again what was edited": [
-        event
-        for n in range(6)
-        for event in (
-            does("edit_file", "applied", path="a.py", old=f"{n}", new=f"{n + 1}"),
-            does("read_file", _LINES + f"\nvalue = {n}", path="a.py"),
-        )
-    ],
-    "refused edits with one that applies between": [
-        does("edit_file", result, path="a.py", old=str(n), new=f"y{n}")
-        for n, result in enumerate(
-            ("Error: no match", "Error: no match", "applied") * 3
-        )
-    ],
-    "refused edits while the file is read on": [
-        event
-        for n in range(4)
-        for event in (
-            does("edit_file", "Error: no match", path="a.py", old=str(n), new="y"),
-            does("read_file", f"part {n}\nof the\nfile {n}", path="a.py", part=n),
-        )
     ],
     "errors while other things go well": [
         event
@@ -448,4 +349,5 @@ HONEST: dict[str, list[Event]] = {
     "verdicts on many documents": [
         does("classify_document", "relevant", doc=f"d{n}") for n in range(12)
     ],
+    **CODING,
 }

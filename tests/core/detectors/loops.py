@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from loopguard_lg.steps import Compaction, Event, Tokens, Turn
+from loopguard_lg.steps import Event
 
-from .runs import asks, call, does, says, turn
+from .loops_coding import CODING
+from .loops_talk import TALK
+from .runs import asks, call, does, turn
 
 _REWORDED = (
     "refund window for damaged parcels",
@@ -18,17 +20,6 @@ _REWORDED = (
 _HITS = (
     "1. help/refunds 'Refunds' 2. help/damage 'Damaged goods' 3. blog/parcels 'News'"
 )
-_PLANS = (
-    ("Look at the parser", "Repair dates", "Write tests"),
-    ("Inspect the parser module", "Fix date handling", "Add tests"),
-    ("Study the parser", "Correct the dates", "Test it"),
-    ("Review parser code", "Mend date parsing", "Cover with tests"),
-)
-
-
-def _todos(items: tuple[str, ...]) -> list[dict[str, str]]:
-    return [{"content": item, "status": "pending"} for item in items]
-
 
 LOOPS: dict[str, tuple[str, int, list[Event]]] = {
     "a question in other words, denied in other words": (
@@ -175,24 +166,6 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             for n in range(12)
         ],
     ),
-    "an edit made and undone": (
-        "oscillation",
-        5,
-        [
-            does("edit_file", "applied", path="a.py", old="x = 1", new="x = 2")
-            if n % 2
-            else does("edit_file", "applied", path="a.py", old="x = 2", new="x = 1")
-            for n in range(8)
-        ],
-    ),
-    "a state that comes back with other calls": (
-        "oscillation",
-        5,
-        [
-            does("set_theme", f"done {n}", role="write", state=s, shade=n)
-            for n, s in enumerate(("dark", "light", "dark", "light", "dark", "light"))
-        ],
-    ),
     "one query in other words": (
         "churn",
         6,
@@ -215,44 +188,6 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
                 "e.x/info",
                 "f.x/y",
             )
-        ],
-    ),
-    "one plan in other words": (
-        "planner",
-        3,
-        [does("write_todos", "list updated", todos=_todos(p)) for p in _PLANS],
-    ),
-    "thinking aloud without acting": (
-        "planner",
-        4,
-        [
-            says(
-                f"Round {n}. The parser must be read first. The dates are next. "
-                "After that the tests are written. Finally all of it is run."
-            )
-            for n in range(6)
-        ],
-    ),
-    "a supervisor and a worker": (
-        "ping_pong",
-        6,
-        [
-            turn(call("transfer_to_worker", "handed over to worker"), agent="boss")
-            if n % 2 == 0
-            else turn(
-                call("transfer_back_to_boss", "handed back"),
-                text="The answer is 42.",
-                agent="worker",
-            )
-            for n in range(8)
-        ],
-    ),
-    "two agents who thank each other": (
-        "ping_pong",
-        6,
-        [
-            says("Thank you!", "a") if n % 2 else says("You are welcome.", "b")
-            for n in range(8)
         ],
     ),
     "one error whatever the arguments": (
@@ -282,168 +217,6 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         [
             does("consultar", "Acceso no autorizado", error=True, tabla=f"ventas_{n}")
             for n in range(6)
-        ],
-    ),
-    "fixes that leave the test red": (
-        "failing_edits",
-        6,
-        [
-            event
-            for n in range(4)
-            for event in (
-                does(
-                    "edit_file",
-                    "applied",
-                    path="src/a.py",
-                    old=f"v{n}",
-                    new=f"v{n + 1}",
-                ),
-                does("bash", "1 failed, 3 passed", command="pytest -q", error=True),
-            )
-        ],
-    ),
-    "fixes that break what the program says": (
-        "failing_edits",
-        7,
-        [
-            event
-            for n in range(5)
-            for event in (
-                does(
-                    "edit_file",
-                    "applied",
-                    path="src/a.py",
-                    old=f"v{n}",
-                    new=f"v{n + 1}",
-                ),
-                does(
-                    "bash",
-                    "Traceback (most recent call last):\nKeyError: 'id'",
-                    command="python main.py",
-                    error=True,
-                ),
-            )
-        ],
-    ),
-    "edits that never apply": (
-        "failing_edits",
-        3,
-        [
-            does(
-                "edit_file",
-                "Error: text not found in a.py",
-                path="a.py",
-                old=f"x{n} = 1",
-                new="y",
-            )
-            for n in range(5)
-        ],
-    ),
-    "a test that is skipped": (
-        "tampering",
-        1,
-        [
-            does("bash", "1 failed, 3 passed", command="pytest -q", error=True),
-            does(
-                "edit_file",
-                "applied",
-                path="tests/test_a.py",
-                old="def test_a():",
-                new="@pytest.mark.skip\ndef test_a():",
-            ),
-        ],
-    ),
-    "a test that asserts less": (
-        "tampering",
-        1,
-        [
-            does("run_tests", "1 failed", error=True),
-            does(
-                "edit_file",
-                "applied",
-                path="src/a.test.ts",
-                old="expect(f()).toBe(3)",
-                new="f()",
-            ),
-        ],
-    ),
-    "a failing test that is deleted": (
-        "tampering",
-        1,
-        [
-            does("bash", "1 failed, 3 passed", command="pytest", error=True),
-            does("bash", "", command="rm tests/test_rates.py"),
-        ],
-    ),
-    "a check that is told to succeed": (
-        "tampering",
-        1,
-        [
-            does("bash", "1 failed, 3 passed", command="pytest", error=True),
-            does("bash", "1 failed, 3 passed", command="pytest || true"),
-        ],
-    ),
-    "green after edits to tests alone": (
-        "tampering",
-        2,
-        [
-            does("run_tests", "1 failed, 3 passed", error=True),
-            does(
-                "edit_file",
-                "applied",
-                path="tests/test_a.py",
-                old="assert f() == 3",
-                new="assert f() == 4",
-            ),
-            does("run_tests", "4 passed", error=False),
-        ],
-    ),
-    "compactions that free nothing": (
-        "bloat",
-        4,
-        [
-            does("list_dir", "9000 entries", path="."),
-            *(Compaction(agent="agent") for _ in range(4)),
-        ],
-    ),
-    "a context that is too large": (
-        "bloat",
-        2,
-        [
-            Turn(steps=(call("x", str(n)),), tokens=Tokens(input=300_000 * n))
-            for n in range(3)
-        ],
-    ),
-    "the same closing words": (
-        "chanting",
-        2,
-        [says("All done. The report is in out/report.md.") for _ in range(4)],
-    ),
-    "empty replies": ("chanting", 2, [says("") for _ in range(4)]),
-    "one sentence within one reply": (
-        "chanting",
-        0,
-        [says("Let me check the file once more.\n" * 30)],
-    ),
-    "tools that do not exist": (
-        "invalid",
-        3,
-        [
-            does(name, f"Error: {name} is not a valid tool, try one of [read, write].")
-            for name in ("open_url", "browse_page", "surf", "web_open")
-        ],
-    ),
-    "arguments that never validate": (
-        "invalid",
-        3,
-        [
-            does(
-                "create_event",
-                "Error invoking tool: 1 validation error for Event\nfield required",
-                error=True,
-                title=f"Review {n}",
-            )
-            for n in range(4)
         ],
     ),
     "a failing write in every user turn": (
@@ -516,60 +289,10 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
             for start in (0, 10, 20, 15, 5, 12, 8, 3)
         ],
     ),
-    "a person and an agent who don't listen": (
-        "ping_pong",
-        7,
-        [
-            event
-            for _ in range(4)
-            for event in (
-                asks("I already told you my number."),
-                says("Could you tell me your number?"),
-            )
-        ],
-    ),
     "a call without its argument": (
         "repeat",
         2,
         [does("get_weather", "Error: city is required", error=True) for _ in range(4)],
-    ),
-    "a task handed round by three": (
-        "ping_pong",
-        5,
-        [
-            turn(
-                call(f"transfer_to_{'abc'[(n + 1) % 3]}", "ok", why=str(n)),
-                agent="abc"[n % 3],
-            )
-            for n in range(9)
-        ],
-    ),
-    "delegations whose answers begin the same": (
-        "ping_pong",
-        3,
-        [
-            does(
-                "delegate",
-                "I clicked 'Email us'. The page shows the contact form of the office, "
-                "with the address, the telephone number and the opening hours; below "
-                "them the fields for the name, the address and the question. "
-                * 2
-                + " ".join(f"seen {n * k}" for k in range(9)),
-                to="surfer",
-                task=f"Please write to the office and ask for the {what} of the house",
-            )
-            for n, what in enumerate(("price", "sale price", "lowest price", "cost"))
-        ],
-    ),
-    "files whose digest alternates": (
-        "oscillation",
-        5,
-        [
-            does(
-                "format_file", f"rewritten, sha {sha}", role="write", path="a", pass_=n
-            )
-            for n, sha in enumerate(("aaaaaa1", "bbbbbb2") * 3)
-        ],
     ),
     "other buttons of one page": (
         "churn",
@@ -600,4 +323,6 @@ LOOPS: dict[str, tuple[str, int, list[Event]]] = {
         2,
         [does("bash", "", command="cat run.log 2>/dev/null") for _ in range(4)],
     ),
+    **CODING,
+    **TALK,
 }
