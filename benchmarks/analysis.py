@@ -55,6 +55,7 @@ def made(steps: int) -> Iterator[RunFacts]:
             versions={"prompt": str(n % 3)}, kind="repeat" if loops else None,
             tool=tools[-1] if loops else None, step=12 if loops else None,
             spent={"usd": sum(row.cost or 0 for row in rows)}, rows=rows,
+            steps=len(rows), wasted=sum(row.repeat for row in rows),
         )  # fmt: skip
 
 

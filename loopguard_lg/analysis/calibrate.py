@@ -8,7 +8,7 @@ conformal prediction (see `stop_line`).
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -136,22 +136,33 @@ def calibrate(
             ever: a mistaken stop can only raise the line.
     """
     good = [run for run in runs if run.success]
-    stopped = sum(run.capped and run.success is None for run in runs)
-    known = [limit for limit in LIMITS if any(run.used.get(limit) for run in good)]
-    share = None if max_false_stop is None else max_false_stop / max(1, len(known))
+    known = _known(good)
+    share = max_false_stop and max_false_stop / max(1, len(known))
     kinds = _kinds(runs, good)
+    stopped = _stopped(runs)
     lines = {limit: _line(limit, good, stopped, share) for limit in known}
     caps = [_cap(limit, line, kinds) for limit, line in lines.items() if line]
     lacking = [limit for limit, line in lines.items() if line is None]
-    models = Counter(run.model for run in good if run.model)
+    models = sorted(set(filter(None, (run.model for run in good))))
     return Calibration(
         caps=tuple(caps),
-        model=next(iter(models)) if len(models) == 1 else None,
+        model=models[0] if len(models) == 1 else None,
         runs=len(good),
         of=len(runs),
         max_false_stop=max_false_stop,
         warnings=tuple(_warnings(good, models, caps, lacking, share)),
     )
+
+
+def _stopped(runs: Iterable[RunFacts]) -> int:
+    """Runs that a budget ended, and that nobody calls failures."""
+    return sum(run.capped and run.success is None for run in runs)
+
+
+def _known(runs: Iterable[RunFacts]) -> list[str]:
+    """The limits that any of the runs has used something of."""
+    used = {limit for run in runs for limit, amount in run.used.items() if amount}
+    return [limit for limit in LIMITS if limit in used]
 
 
 def _line(
@@ -216,7 +227,7 @@ def _hard_tasks(runs: Iterable[RunFacts]) -> set[Any]:
 
 def _warnings(
     good: Sequence[RunFacts],
-    models: Mapping[str, int],
+    models: Sequence[str],
     caps: Sequence[Cap],
     lacking: Sequence[str],
     share: float | None,
@@ -231,7 +242,7 @@ def _warnings(
         names = ", ".join(few)
         yield f"fewer than {ENOUGH} successful runs say what they used of {names}"
     if len(models) > 1:
-        names = ", ".join(sorted(models)[:5])
+        names = ", ".join(models[:5])
         yield f"the runs are of {len(models)} models ({names}): calibrate each"
     if lacking and share is not None:
         yield (

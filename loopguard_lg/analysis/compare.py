@@ -294,6 +294,10 @@ def _pairs(
     return pairs[0], pairs[1], single
 
 
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
 _MARGINS: Mapping[Figure, str] = {
     "loop rate": "loops",
     "hard caps": "caps",
@@ -313,7 +317,7 @@ def _judged(
     p: float,
     test: str,
 ) -> Change:
-    was, now = (fmean(side) if side else None for side in (before, after))
+    was, now = _mean(before), _mean(after)
     margin: float = getattr(margins, _MARGINS[figure])
     allowed = margin if figure in _SHARES else margin * (was or 0)
     risen = difference.value or 0.0

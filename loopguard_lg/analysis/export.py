@@ -15,7 +15,9 @@ from typing import Any
 import orjson
 
 from loopguard_lg import redaction
+from loopguard_lg.analysis.facts import interventions
 from loopguard_lg.analysis.replay import acted_on, verdicts
+from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Turn
@@ -83,16 +85,20 @@ def recoveries(policy: Policy, run: Trajectory) -> Iterator[Recovery]:
             loop = None  # a person spoke: what comes now is another matter
         elif loop is None:
             loop, trip = acted_on(verdict), verdict.i
-        elif verdict.progress and not verdict.findings and event.steps:
+        elif event.steps and _moves(verdict):
             by = _by(run, trip, verdict.i)
             yield Recovery(run=run, finding=loop, trip=trip, out=verdict.i, by=by)
             loop = None
 
 
+def _moves(verdict: Verdict) -> bool:
+    """Is there progress, and no loop in sight?"""
+    return verdict.progress and not verdict.findings
+
+
 def _by(run: Trajectory, trip: int, out: int) -> str:
     """What the guard did last, from `trip` to before `out`."""
-    noted = [s for s in run.steps if s.get("event") == "intervention"]
-    names = [str(s.get("name")) for s in noted if trip <= s["i"] < out]
+    names = [str(s.get("name")) for s in interventions(run) if trip <= s["i"] < out]
     return names[-1] if names else "itself"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from loopguard_lg import budgets
@@ -87,7 +87,9 @@ class RunFacts:
         left: The guard escalated, asked or gave up over a loop, or would have.
         used: The most that one user turn used, by limit of `Budget`.
         spent: What all of it used.
-        rows: Its steps.
+        steps: Its tool calls, each of a batch for itself.
+        wasted: Those that repeat an earlier call or made no measurable progress.
+        rows: Its steps, as far as they are kept.
     """
 
     id: str
@@ -105,22 +107,14 @@ class RunFacts:
     left: bool = False
     used: Used = field(default_factory=dict)
     spent: Used = field(default_factory=dict)
+    steps: int = 0
+    wasted: int = 0
     rows: tuple[StepRow, ...] = ()
 
     @property
     def looped(self) -> bool:
         """Does it trip a detector?"""
         return self.kind is not None
-
-    @property
-    def steps(self) -> int:
-        """Tool calls, each of a batch for itself."""
-        return sum(row.tool is not None for row in self.rows)
-
-    @property
-    def wasted(self) -> int:
-        """Steps that repeat an earlier call or made no measurable progress."""
-        return sum(row.repeat or row.idle for row in self.rows)
 
     @property
     def cost(self) -> float | None:
@@ -158,22 +152,47 @@ def facts(policy: Policy, run: Trajectory) -> RunFacts:
     )
 
 
+def outline(policy: Policy, run: Trajectory) -> RunFacts:
+    """The same without the rows, for those who hold many runs in memory."""
+    return replace(facts(policy, run), rows=())
+
+
 def _end(run: Trajectory, rows: list[StepRow], acts: list[Verdict]) -> dict[str, Any]:
     """What the guard made of a run, and its rows with the loop marked."""
-    noted = [step for step in run.steps if step.get("event") == "intervention"]
-    exits = [step.get("reason") for step in noted if step.get("name") == "exited"]
     finding = acted_on(acts[0]) if acts else None
     # Live, nothing would come after the first exit.
     ended = next((verdict for verdict in acts if verdict.action == "exit"), Verdict())
-    left = any(acted_on(verdict) and verdict.action != "reflect" for verdict in acts)
+    noted = interventions(run)
     return {
         "kind": finding and finding.kind,
         "tool": finding and _tool(finding, rows),
         "step": acts[0].i if acts else None,
-        "capped": bool(ended.exceeded) or exits[-1:] == ["budget"],
-        "left": any(map(leaves, noted)) if noted else left,
+        "capped": bool(ended.exceeded) or _ended_on_budget(noted),
+        "left": any(map(leaves, noted) if noted else map(_would_leave, acts)),
         "rows": _marked(rows, finding),
+        **_counts(rows),
     }
+
+
+def _counts(rows: Iterable[StepRow]) -> dict[str, int]:
+    tools = [row for row in rows if row.tool is not None]
+    wasted = sum(row.repeat or row.idle for row in tools)
+    return {"steps": len(tools), "wasted": wasted}
+
+
+def interventions(run: Trajectory) -> list[Record]:
+    """What the guard did in a recorded run, in order."""
+    return [step for step in run.steps if step.get("event") == "intervention"]
+
+
+def _ended_on_budget(noted: Iterable[Record]) -> bool:
+    """Was the newest exit of a recording a budget's?"""
+    exits = [step.get("reason") for step in noted if step.get("name") == "exited"]
+    return exits[-1:] == ["budget"]
+
+
+def _would_leave(verdict: Verdict) -> bool:
+    return acted_on(verdict) is not None and verdict.action != "reflect"
 
 
 def leaves(step: Record) -> bool:

@@ -17,7 +17,7 @@ import orjson
 import xxhash
 
 from loopguard_lg.analysis.agreement import Agreement, agreement, strength
-from loopguard_lg.analysis.facts import leaves
+from loopguard_lg.analysis.facts import interventions, leaves
 from loopguard_lg.analysis.intervals import Estimate, share
 from loopguard_lg.analysis.labels import KINDS, Label, Labels, sample
 from loopguard_lg.analysis.replay import acted_on, verdicts
@@ -109,7 +109,7 @@ def exit_of(policy: Policy, run: Trajectory) -> Exit | None:
 def _left(policy: Policy, run: Trajectory) -> tuple[int, Finding] | None:
     """The step of the exit, with the loop behind it: the newest one until then."""
     acts = ((v, loop) for _, v in verdicts(policy, run) if (loop := acted_on(v)))
-    noted = [step for step in run.steps if step.get("event") == "intervention"]
+    noted = interventions(run)
     if not noted:
         return next(((v.i, loop) for v, loop in acts if v.action != "reflect"), None)
     until = next((step["i"] for step in noted if leaves(step)), -1)

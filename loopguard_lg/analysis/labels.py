@@ -96,19 +96,24 @@ def read_labels(path: str | Path, kinds: Iterable[str] = ()) -> dict[str, Label]
 def _label(data: Any, kinds: frozenset[str]) -> tuple[str, Label]:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         raise ValueError("a label is an object with an `id`")
-    loop, onset = data.get("loop"), data.get("onset_step")
+    loop = data.get("loop")
     if type(loop) is not bool and loop != "unclear":
         raise ValueError(f'`loop` is true, false or "unclear", not {loop!r}')
-    if onset is not None and type(onset) is not int:
-        raise ValueError(f"`onset_step` is a whole number or null, not {onset!r}")
     return data["id"], Label(
         loop=loop,
         kind=_one_of(data, "kind", kinds),
-        onset=onset,
+        onset=_position(data, "onset_step"),
         reason=str(data.get("reason") or ""),
         cause=_one_of(data, "cause", frozenset(CAUSES)),
         extra={k: v for k, v in data.items() if k not in _KEYS},
     )
+
+
+def _position(data: Mapping[str, Any], key: str) -> int | None:
+    value = data.get(key)
+    if value is None or (type(value) is int and value >= 0):
+        return value
+    raise ValueError(f"`{key}` is a whole number from 0 on or null, not {value!r}")
 
 
 def _one_of(data: Mapping[str, Any], key: str, known: frozenset[str]) -> str | None:

@@ -31,9 +31,7 @@ def whisker(found: Estimate) -> Markup:
 
 def bars(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """How many runs, by name; the largest first."""
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts[row["name"]] += row["runs"]
+    counts = _totals(rows)
     if not counts:
         return tag("p", "none", class_="dim")
     most = max(counts.values())
@@ -51,17 +49,21 @@ def bars(rows: Sequence[Mapping[str, Any]]) -> Markup:
     return joined(tag("table", tag("tbody", *lines), class_="bars"), more)
 
 
+def _totals(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """Runs by name, over all days."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[row["name"]] += row["runs"]
+    return counts
+
+
 def days(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """Runs that trip by day and name; a sentence where the runs do not say when."""
-    totals: Counter[str] = Counter()
-    for row in rows:
-        totals[row["name"]] += row["runs"]
-    named = {name for name, _ in totals.most_common(HUES - 1)}
+    named = {name for name, _ in _totals(rows).most_common(HUES - 1)}
     by_day: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        if row["day"] is not None:
-            name = row["name"] if row["name"] in named else "(others)"
-            by_day[row["day"]][name] += row["runs"]
+    for row in (row for row in rows if row["day"] is not None):
+        name = row["name"] if row["name"] in named else "(others)"
+        by_day[row["day"]][name] += row["runs"]
     if not by_day:
         why = "No looping run says when it began (t0): there is no picture over time."
         return tag("p", why, class_="dim")

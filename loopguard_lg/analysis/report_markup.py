@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, TypeAlias
+from typing import Any
 
 from loopguard_lg.quoting import printable
 from loopguard_lg.redaction import masked
@@ -15,9 +15,6 @@ class Markup(str):
     """Text that is HTML already."""
 
     __slots__ = ()
-
-
-Content: TypeAlias = "str | Markup | None | int | list[Any] | tuple[Any, ...]"
 
 
 def tag(name: str, /, *content: Any, **attributes: Any) -> Markup:

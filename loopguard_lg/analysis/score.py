@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -115,12 +115,16 @@ def score(outcomes: Iterable[Outcome], labels: Labels) -> dict[str, Any]:
     measured = {kind for kind, counts in kinds.items() if counts.recall is not None}
     return {
         **total.as_dict(),
-        "by_kind": {kind: kinds[kind].as_dict() for kind in sorted(kinds)},
-        "by_source": {name: sources[name].as_dict() for name in sorted(sources)},
+        "by_kind": _told(kinds),
+        "by_source": _told(sources),
         "unmeasured": [k for k in KINDS if k not in measured and k != "other"],
         "errors": errors,
         "unmatched": sorted(labels.keys() - seen),
     }
+
+
+def _told(groups: Mapping[str, Confusion | Group]) -> dict[str, Any]:
+    return {name: groups[name].as_dict() for name in sorted(groups)}
 
 
 def _count_kind(kinds: dict[str, Confusion], outcome: Outcome, label: Label) -> None:

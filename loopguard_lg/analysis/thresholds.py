@@ -75,22 +75,29 @@ def choose(
     if min(loops, len(clear) - loops) < ENOUGH:
         return ()
     found = []
-    best = _confusion(policy, clear)
-    for spec in (spec for spec in policy.detectors if spec.kind in KNOBS):
-        knob, before, chosen = KNOBS[spec.kind], best, None
-        was: int = getattr(spec, knob)
-        for value in (v for v in (was - 1, was + 1, was + 2) if v >= _FEWEST):
-            changed = with_threshold(policy, spec.kind, value)
-            other = _confusion(changed, clear)
-            if _better(other, best):
-                policy, best, chosen = changed, other, value
-        if chosen is not None:
-            choice = Choice(
-                kind=spec.kind, knob=knob, was=was, value=chosen,
-                before=before, after=best,
-            )  # fmt: skip
+    now = _confusion(policy, clear)
+    for kind in [spec.kind for spec in policy.detectors if spec.kind in KNOBS]:
+        choice = _best(policy, kind, now, clear)
+        if choice.value != choice.was:
+            policy = with_threshold(policy, kind, choice.value)
+            now = choice.after
             found.append(choice)
     return tuple(found)
+
+
+def _best(
+    policy: Policy, kind: str, now: Confusion, runs: Sequence[tuple[Trajectory, bool]]
+) -> Choice:
+    """The best threshold of one detector, which may be its own."""
+    spec = next(spec for spec in policy.detectors if spec.kind == kind)
+    was = value = getattr(spec, KNOBS[kind])
+    best = now
+    for other in (n for n in (was - 1, was + 1, was + 2) if n >= _FEWEST):
+        found = _confusion(with_threshold(policy, kind, other), runs)
+        if _better(found, best):
+            value, best = other, found
+    about = {"kind": kind, "knob": KNOBS[kind]}
+    return Choice(**about, was=was, value=value, before=now, after=best)
 
 
 def with_threshold(policy: Policy, kind: str, value: int) -> Policy:

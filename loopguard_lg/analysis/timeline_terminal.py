@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from rich.console import Console
@@ -53,15 +53,23 @@ def _band(line: Timeline, start: int, end: int) -> Iterator[Text]:
     signs = "".join(f" {_SIGNS.get(column.action, ' ')} " for column in columns)
     if signs.strip():
         yield _row("guard", Text(signs, "magenta"))
+    yield from _calls(line, columns)
+    yield _progress(line, start, end)
+    marks = (f"{'' if column.i % 5 else column.i:<3}" for column in columns)
+    yield _row("step", Text("".join(marks), "dim"))
+
+
+def _progress(line: Timeline, start: int, end: int) -> Text:
+    moved = list(accumulate(column.moved for column in line.columns))
+    rise = (_RISE[7 * n // max(1, moved[-1])] * 2 + " " for n in moved[start:end])
+    return _row("progress", Text("".join(rise), "green"))
+
+
+def _calls(line: Timeline, columns: Sequence[Column]) -> Iterator[Text]:
     rows = max(min(len(column.cells), ROWS) for column in columns)
     for at, name in enumerate(["calls", *[""] * (rows - 1)]):
         cells = (_cell(line, column, at) for column in columns)
         yield _row(name, Text.assemble(*cells))
-    moved = list(accumulate(column.moved for column in line.columns))
-    rise = (_RISE[7 * n // max(1, moved[-1])] * 2 + " " for n in moved[start:end])
-    yield _row("progress", Text("".join(rise), "green"))
-    marks = (f"{'' if column.i % 5 else column.i:<3}" for column in columns)
-    yield _row("step", Text("".join(marks), "dim"))
 
 
 def _row(name: str, content: Text) -> Text:

@@ -194,16 +194,15 @@ def _described(tools: Iterable[ToolSpec]) -> Iterator[Problem]:
             yield _problem(
                 "thin-description", [tool], f"is only said to be {tool.description!r}"
             )
-        told = tool.description.lower()
-        missing = [
-            name
-            for name, about in tool.arguments.items()
-            if not about.strip()
-            and not re.search(rf"\b{re.escape(name)}\b", told, re.I)
-        ]
+        silent = (name for name, about in tool.arguments.items() if not about.strip())
+        missing = [f"`{n}`" for n in silent if not _names(tool.description, n)]
         if missing:
-            names = ", ".join(f"`{name}`" for name in missing)
-            yield _problem("undescribed-argument", [tool], f"does not describe {names}")
+            text = f"does not describe {', '.join(missing)}"
+            yield _problem("undescribed-argument", [tool], text)
+
+
+def _names(text: str, word: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(word)}\b", text, re.I))
 
 
 def _overlaps(tools: Sequence[ToolSpec], used: Uses) -> Iterator[Problem]:

@@ -185,13 +185,16 @@ def _read(use: ToolUse, step: Step, one: Callable[[], Fault]) -> None:
     text = result.text.strip()
     if _has_failed(result.outcome):
         use.failed += 1
-        if not _HELPS.search(text[:1000] + text[-1000:]):
-            use.mute.add(one())
+        use.mute.add(Fault() if _HELPS.search(text[:1000] + text[-1000:]) else one())
     elif text in _BLANK and result.role not in ("plan", "exit", "wait"):
         use.blank.add(one())
     elif _may_be_cut(step) and advisors.cut_output(step, result, _NOTHING) is None:
-        digest = step.result_hash or result_hash(step.result)
-        use.cut.add(Cut(step.result_bytes or len(step.result), {digest}, one()))
+        use.cut.add(_cut(step, one()))
+
+
+def _cut(step: Step, fault: Fault) -> Cut:
+    digest = step.result_hash or result_hash(step.result)
+    return Cut(step.result_bytes or len(step.result), {digest}, fault)
 
 
 def _one(run: str, i: int, step: Step) -> Fault:

@@ -7,6 +7,7 @@ answers at once; no command but `demo` imports langchain or langgraph.
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 from loopguard_lg.errors import install_hint
 
@@ -20,4 +21,7 @@ def main() -> None:
             raise
         sys.stderr.write(f"loopguard: this needs {install_hint('cli')}\n")
         sys.exit(2)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal may not have all signs
+            stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))

@@ -13,13 +13,12 @@ from loopguard_lg.cli.common import (
     InputError,
     Jobs,
     Paths,
-    Replayed,
     complain,
     extra,
     load_policy,
-    open_lines,
+    looked,
     print_json,
-    processes,
+    spare,
 )
 from loopguard_lg.wholefiles import write_whole
 
@@ -73,19 +72,18 @@ def calibrate(
         from loopguard_lg.analysis import calibrate as calibrating
         from loopguard_lg.analysis.calibrate_text import policy_file
         from loopguard_lg.analysis.labels import read_labels
-        from loopguard_lg.analysis.replay import map_runs
         from loopguard_lg.analysis.thresholds import choose
 
+    spare(paths, out)
     known = read_labels(labels) if labels else {}
     policy = load_policy(None)
-    seen = map_runs(partial(_kept, policy, known), open_lines(paths), processes(jobs))
-    runs = Replayed(seen)
+    runs = looked(partial(_kept, policy, known), paths, jobs)
     kept = [*runs]
     facts = calibrating.of_model((found for found, _ in kept), model)
     found = calibrating.calibrate(facts, max_false_stop)
     if not found.runs:
-        raise InputError(f"no run{f' of {model}' if model else ''} has `success: true`")
-    chosen = choose(policy, [pair for _, pair in kept if pair is not None])
+        raise InputError(f"no run{_of(model)} has `success: true`")
+    chosen = choose(policy, list(filter(None, (pair for _, pair in kept))))
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     if as_json:
         more = {"date": date, "thresholds": [choice.as_dict() for choice in chosen]}
@@ -97,12 +95,16 @@ def calibrate(
     return runs.status(False)
 
 
+def _of(model: str | None) -> str:
+    return "" if model is None else f" of {model}"
+
+
 def _kept(policy: Policy, labels: Labels, run: Trajectory) -> Kept:
     """The facts of a run, and the run itself where it has a label."""
-    from loopguard_lg.analysis.facts import facts
+    from loopguard_lg.analysis.facts import outline
 
     label = labels.get(run.id)
-    return facts(policy, run), None if label is None else (run, label)
+    return outline(policy, run), None if label is None else (run, label)
 
 
 def _write(text: str, out: str | None) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
@@ -178,14 +179,35 @@ class Replayed(Generic[T]):
         return 2 if self.unreadable else int(missed)
 
 
+def looked(
+    look: Callable[[Trajectory], T], paths: Sequence[str], jobs: int | None
+) -> Replayed[T]:
+    """What `look` gives for each recorded run; with several processes it is pickled."""
+    from loopguard_lg.analysis.replay import map_runs
+
+    return Replayed(map_runs(look, open_lines(paths), processes(jobs)))
+
+
 def replayed(
     paths: Sequence[str], policy: str | None, jobs: int | None
 ) -> Replayed[Outcome]:
     """The outcomes of recorded runs."""
-    from loopguard_lg.analysis.replay import check_all
+    from loopguard_lg.analysis.replay import check
 
-    outcomes = check_all(load_policy(policy), open_lines(paths), processes(jobs))
-    return Replayed(outcomes)
+    return looked(partial(check, load_policy(policy)), paths, jobs)
+
+
+def spare(paths: Iterable[str], *outs: str | None) -> None:
+    """Keep what is written from taking the place of what is read.
+
+    Raises:
+        InputError: A file is to be written that is one of `paths`, or two are one.
+    """
+    named = [out for out in outs if out is not None]
+    for at, out in enumerate(named):
+        for other in (*paths, *named[:at]):
+            if os.path.realpath(out) == os.path.realpath(other):
+                raise InputError(f"{out}: this would write over {other}")
 
 
 def processes(jobs: int | None) -> int:

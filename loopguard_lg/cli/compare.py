@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -11,16 +11,11 @@ from loopguard_lg.cli.common import (
     AsJson,
     Jobs,
     PolicyName,
-    Replayed,
     extra,
     load_policy,
-    open_lines,
+    looked,
     print_json,
-    processes,
 )
-
-if TYPE_CHECKING:
-    from loopguard_lg.analysis.facts import RunFacts
 
 Recordings: TypeAlias = Annotated[
     str, typer.Argument(help="Recordings: .jsonl, .jsonl.gz or .json.")
@@ -95,13 +90,9 @@ def compare(
     with extra("analysis"):
         from loopguard_lg.analysis import compare as comparing, facts
         from loopguard_lg.analysis.compare_text import markdown
-        from loopguard_lg.analysis.replay import map_runs
 
-    look = partial(facts.facts, load_policy(policy))
-    sides: list[Replayed[RunFacts]] = [
-        Replayed(map_runs(look, open_lines([path]), processes(jobs)))
-        for path in (base, current)
-    ]
+    look = partial(facts.outline, load_policy(policy))
+    sides = [looked(look, [path], jobs) for path in (base, current)]
     margins = comparing.Margins(
         loops=loops, caps=caps, success=success, steps=steps, cost=cost, chance=chance
     )

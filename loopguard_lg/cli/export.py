@@ -14,11 +14,10 @@ from loopguard_lg.cli.common import (
     Jobs,
     Paths,
     PolicyName,
-    Replayed,
     complain,
     load_policy,
-    open_lines,
-    processes,
+    looked,
+    spare,
 )
 
 if TYPE_CHECKING:
@@ -49,13 +48,10 @@ def export(
 
     Example: loopguard export runs.jsonl --out chats.jsonl --pairs pairs.jsonl
     """
-    from loopguard_lg.analysis.replay import map_runs
-
     if not (out or pairs):
         raise InputError("give --out, --pairs, or both")
-    look = partial(_look, load_policy(policy))
-    lines = open_lines(paths)
-    runs: Replayed[list[_Made]] = Replayed(map_runs(look, lines, processes(jobs)))
+    spare(paths, out, pairs)
+    runs = looked(partial(_look, load_policy(policy)), paths, jobs)
     with ExitStack() as stack:
         files = [
             stack.enter_context(open(path, "wb")) if path else None

@@ -15,21 +15,20 @@ from loopguard_lg.cli.common import (
     Jobs,
     Paths,
     PolicyName,
-    Replayed,
     complain,
     counted,
     extra,
     kinds_of,
     load_policy,
-    open_lines,
+    looked,
     print_json,
     printable,
-    processes,
+    spare,
 )
 
 if TYPE_CHECKING:
-    from loopguard_lg.analysis.judge import Ask, Calibrated, Exit
-    from loopguard_lg.analysis.labels import Label
+    from loopguard_lg.analysis.judge import Calibrated
+    from loopguard_lg.analysis.labels import Label, Labels
 
 Model: TypeAlias = Annotated[
     str,
@@ -80,21 +79,21 @@ def judge(
     with extra("analysis"):
         from loopguard_lg.analysis import judge as judging
     from loopguard_lg.analysis.labels import read_labels
-    from loopguard_lg.analysis.replay import map_runs
 
+    spare([*paths, labels], out)
     settings = load_policy(policy)
-    people = read_labels(labels, kinds_of(settings))
-    find = partial(judging.exit_of, settings)
-    runs: Replayed[Exit | None] = Replayed(
-        map_runs(find, open_lines(paths), processes(jobs))
-    )
+    kinds = kinds_of(settings)
+    people = read_labels(labels, kinds)
+    there = os.path.exists(out) and os.path.getsize(out)
+    known = read_labels(out, kinds) if there else {}
+    runs = looked(partial(judging.exit_of, settings), paths, jobs)
     exits = [found for found in runs if found is not None]
     with extra("agents"):
         from loopguard_lg.adapters.judging import asking
 
         ask = asking(_model(model), timeout)
     asked = judging.drawn(exits, people, sample)
-    judged = _judged(asked, ask, model, out)
+    judged = _judged(judging.judge(asked, known, ask, model), known, out)
     found = judging.calibrate(judged, people, min_labels, min_kappa)
     if as_json:
         print_json(found.as_dict())
@@ -106,15 +105,14 @@ def judge(
     return runs.status(bool(found.refusal))
 
 
-def _judged(exits: list[Exit], ask: Ask, model: str, out: str) -> dict[str, Label]:
+def _judged(
+    said: Iterator[tuple[str, Label]], known: Labels, out: str
+) -> dict[str, Label]:
     """What the judge says of each exit; on disk as soon as it is said."""
-    from loopguard_lg.analysis.judge import judge as asked
-    from loopguard_lg.analysis.labels import add_label, read_labels
+    from loopguard_lg.analysis.labels import add_label
 
-    there = os.path.exists(out) and os.path.getsize(out)
-    known = read_labels(out) if there else {}
     judged: dict[str, Label] = {}
-    for name, label in counted(asked(exits, known, ask, model), "exits judged"):
+    for name, label in counted(said, "exits judged"):
         judged[name] = label
         if known.get(name) != label:
             add_label(out, name, label)

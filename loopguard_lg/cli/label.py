@@ -100,6 +100,8 @@ def _drawn(
     for run in map(parse, open_lines(paths)):
         if not isinstance(run, TraceFormatError) and run.id in wanted:
             found[run.id] = sheet(run)
+    if lost := wanted - found.keys():
+        raise InputError(f"{min(lost)}: the run is not there at the second reading")
     return [found[name] for name in dict.fromkeys(names)]
 
 

@@ -13,7 +13,7 @@ from textual.events import Key
 from textual.widgets import OptionList, Static
 
 from loopguard_lg.analysis.causes import CAUSES
-from loopguard_lg.analysis.labelling import HELP, Session, choices, press
+from loopguard_lg.analysis.labelling import HELP, Mode, Session, choices, press
 from loopguard_lg.analysis.labels import write_labels
 from loopguard_lg.cli.common import printable
 
@@ -105,13 +105,17 @@ def _head(session: Session) -> str:
     return printable(f"{count}   {session.sheet.id}   {task}")
 
 
+def _chosen(mode: Mode) -> Iterator[str]:
+    for key, name in choices(mode).items():
+        about = f": {CAUSES[name]}" if mode == "cause" else ""
+        yield f"{key}  {name}{about}"
+    yield "escape leaves it as it is"
+
+
 def _side(session: Session) -> Iterator[str]:
     """The label as it is, or what can be chosen for it."""
     if session.mode in ("kind", "cause"):
-        for key, name in choices(session.mode).items():
-            about = f": {CAUSES[name]}" if session.mode == "cause" else ""
-            yield f"{key}  {name}{about}"
-        yield "escape leaves it as it is"
+        yield from _chosen(session.mode)
         return
     label = session.label
     for name in ("loop", "kind", "onset", "cause", "reason"):

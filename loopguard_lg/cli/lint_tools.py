@@ -11,18 +11,15 @@ from loopguard_lg.cli.common import (
     InputError,
     Jobs,
     PolicyName,
-    Replayed,
     extra,
     load_policy,
-    open_lines,
+    looked,
     print_json,
     printable,
-    processes,
 )
 
 if TYPE_CHECKING:
     from loopguard_lg.analysis.toollint import Level, Problem, ToolSpec
-    from loopguard_lg.analysis.tooluse import Uses
 
 Format: TypeAlias = Annotated[
     Literal["text", "json", "sarif"],
@@ -59,16 +56,13 @@ def lint_tools(
 
     Example: loopguard lint-tools my_tools:TOOLS --traces runs.jsonl
     """
-    from loopguard_lg.analysis.replay import map_runs
     from loopguard_lg.analysis.toollint import LEVELS, lint
     from loopguard_lg.analysis.tooluse import look, uses
 
     if not (tools or mcp or traces):
         raise InputError("give MODULE:TOOLS, --mcp, --traces, or some of them")
     known = _known(tools, mcp)
-    looked = partial(look, load_policy(policy))
-    lines = open_lines(traces or [])
-    seen: Replayed[Uses] = Replayed(map_runs(looked, lines, processes(jobs)))
+    seen = looked(partial(look, load_policy(policy)), traces or [], jobs)
     found = lint(known, uses(seen))
     _print(found, form)
     worst = [p for p in found if LEVELS.index(p.level) >= LEVELS.index(fail_on)]

@@ -23,6 +23,7 @@ from loopguard_lg.cli.common import (
     open_lines,
     print_json,
     processes,
+    spare,
 )
 from loopguard_lg.wholefiles import write_whole
 
@@ -95,6 +96,7 @@ def report(
         from loopguard_lg.analysis.labels import read_labels
         from loopguard_lg.traces.store import Store
 
+    spare(paths, out)
     settings, store = load_policy(policy), Store()
     known = read_labels(labels, kinds_of(settings)) if labels else None
     look = partial(reports.look, settings)
@@ -152,6 +154,7 @@ def _show(
     """One run: as pictures, or in the terminal where no file is asked for."""
     from loopguard_lg.analysis.timeline import timeline
 
+    spare(paths, svg, png)
     line = timeline(load_policy(policy), find(paths, name, "--run"))
     if svg or png:
         _draw(line, svg, png)

@@ -141,15 +141,18 @@ def to_event(record: Any, where: str = "step") -> Event | None:
     agent = _get(record, "agent", str, where, "")
     text = _get(record, "text", str, where, "")
     if agent == PERSON and kind in (None, "resume"):
-        raised = _get(record, "raised", dict, where, {})
-        to = {str(k): _number(raised, k, f"{where}.raised") or 0.0 for k in raised}
-        return Human(text=text, answer=kind == "resume", raised=to, i=i)
+        raised = _raised(_get(record, "raised", dict, where, {}), f"{where}.raised")
+        return Human(text=text, answer=kind == "resume", raised=raised, i=i)
     if kind == "compaction":
         tokens = _tokens(record, where)
         return Compaction(agent=agent, tokens=tokens.total if tokens else None, i=i)
     if kind == "progress":
         return Progress(note=text, i=i)
     return None if kind else _turn(record, agent, text, i, where)
+
+
+def _raised(limits: Record, where: str) -> dict[str, float]:
+    return {str(name): _number(limits, name, where) or 0.0 for name in limits}
 
 
 def _turn(record: Record, agent: str, text: str, i: int | None, where: str) -> Turn:
@@ -254,6 +257,11 @@ def from_event(event: Event, i: int) -> dict[str, Any]:
         return {"i": i, "agent": event.agent, "event": "compaction", **known}
     if isinstance(event, Progress):
         return {"i": i, "agent": "", "event": "progress", "text": event.note}
+    return _written(event, i)
+
+
+def _written(event: Turn, i: int) -> dict[str, Any]:
+    """The step of a turn."""
     return {
         "i": i,
         "agent": event.agent,

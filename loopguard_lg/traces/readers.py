@@ -12,7 +12,8 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from loopguard_lg.redaction import masked
 from loopguard_lg.traces import checkpoints
 from loopguard_lg.traces.files import MOST, STDIN, Raw, Source, opened
 from loopguard_lg.traces.formats import FORMATS, OWN, format_of
-from loopguard_lg.traces.formats.base import BAD, Format
+from loopguard_lg.traces.formats.base import BAD, Format, several
 from loopguard_lg.traces.model import Trajectory, from_dict
 
 __all__ = ["STDIN", "Line", "lines", "parse", "read"]
@@ -70,7 +71,7 @@ def parse(line: Line | TraceFormatError) -> Trajectory | TraceFormatError:
     try:
         if form is None:
             return _whole(line)
-        records = chain.from_iterable(map(_flat, _loaded(line.data)))
+        records = chain.from_iterable(map(several, _loaded(line.data)))
         return _run(form, [*records], line.key or _stem(line.path))
     except ValueError as error:
         return TraceFormatError(line.path, line.number, str(error))
@@ -101,10 +102,6 @@ def _stem(path: str) -> str:
 
 def _loaded(data: bytes) -> Iterator[Any]:
     return map(orjson.loads, data.splitlines())
-
-
-def _flat(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def lines(path: str) -> Iterator[Line | TraceFormatError]:
@@ -152,20 +149,19 @@ def _of_text(file: Source) -> Iterator[Line | TraceFormatError]:
     """The runs of a text: one JSON document, or one value a line."""
     head: list[Raw] = []
     form: Format | None = None
-    for raw in file.lines():
-        head.append(raw)
+    for raw in islice(file.lines(), _LOOK):
         value = _value(raw)
-        if len(head) == 1 and value is None and _begins_document(file.path, raw):
+        if value is None and not head and _begins_document(file.path, raw):
             yield from _document(file.path, file.rest(raw))
             return
-        form = _format_within(value)
-        if form is not None or len(head) >= _LOOK:
+        head.append(raw)
+        if form := _format_within(value):
             break
     every = chain(head, file.lines())
     if form is not None and form.keys is not None:
         yield from _grouped(file, every, form)
     else:
-        yield from (_line(file.path, raw) for raw in every)
+        yield from map(partial(_line, file.path), every)
 
 
 def _line(path: str, raw: Raw) -> Line | TraceFormatError:
@@ -209,10 +205,10 @@ def _document(path: str, data: bytes) -> Iterator[Line | TraceFormatError]:
     if form is None or form.matches(value) and form.keys is None:
         yield Line(path, 1, data)
     elif form.keys is None:
-        for record in _flat(value):
+        for record in several(value):
             yield Line(path, 1, orjson.dumps(record))
     else:
-        yield from _parted(path, _flat(value), form)
+        yield from _parted(path, several(value), form)
 
 
 def _parted(
@@ -274,7 +270,7 @@ def _keys_on(raw: Raw, form: Format) -> dict[str, None] | str:
     if raw.problem:
         return raw.problem
     try:
-        records = _flat(orjson.loads(raw.data))
+        records = several(orjson.loads(raw.data))
     except ValueError as error:
         return str(error)
     found: dict[str, None] = {}

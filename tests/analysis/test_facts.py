@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from loopguard_lg import Budget, Policy
-from loopguard_lg.analysis.facts import versions_of
-from tests.analysis.made import circles, facts_of, run, works
+from loopguard_lg.analysis.facts import facts, outline, versions_of
+from loopguard_lg.traces.model import from_dict
+from tests.analysis.made import FREE, circles, facts_of, run, works
 
 
 def test_a_step_that_repeats_a_call_is_marked() -> None:
@@ -119,3 +121,13 @@ def test_a_loop_before_the_budget_does_not_hide_it() -> None:
 
     assert (found.kind, found.step) == ("repeat", 2)
     assert (found.capped, found.left) == (True, False)
+
+
+def test_an_outline_has_the_figures_without_the_rows() -> None:
+    """What is kept of many runs does not grow with their steps."""
+    run = from_dict(circles("r", 3))
+
+    found, whole = outline(FREE, run), facts(FREE, run)
+
+    assert (found.steps, found.wasted, found.rows) == (3, 2, ())
+    assert found == replace(whole, rows=())

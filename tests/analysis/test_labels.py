@@ -45,6 +45,7 @@ def test_labels_are_read_by_id(tmp_path: Path) -> None:
         ('{"id": "a", "loop": "no"}', "`loop` is true, false"),
         ('{"id": "a", "loop": 1}', "`loop` is true, false"),
         ('{"id": "a", "loop": true, "onset_step": "4"}', "`onset_step` is a whole"),
+        ('{"id": "a", "loop": true, "onset_step": -1}', "number from 0 on or null"),
         ('{"id": "a", "loop": true, "kind": "repaet"}', "`kind` is null or one of"),
         ('{"id": "a", "loop": true, "cause": "fate"}', "`cause` is null or one of"),
     ],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,19 @@ def test_labels_of_different_runs_cannot_be_compared(
 
     assert status == 2
     assert "no run is labelled in both" in err
+
+
+def test_what_can_be_read_once_only_cannot_be_labelled(
+    loopguard: Shell, loop: Any
+) -> None:
+    """A pipe is empty when the runs of the sample are looked up: one clear line."""
+    read, write = os.pipe()
+    with os.fdopen(read), os.fdopen(write, "wb") as pipe:
+        pipe.write(json.dumps(loop).encode())
+        pipe.close()
+        status, _, err = loopguard("label", f"/dev/fd/{read}")
+
+    assert (status, err) == (
+        2,
+        "loopguard: loop: the run is not there at the second reading\n",
+    )

@@ -11,12 +11,12 @@ from typing import Any
 
 from loopguard_lg.traces.formats import openai
 from loopguard_lg.traces.formats.base import (
-    Answer,
     Fields,
     Format,
     Item,
     Reply,
     Word,
+    answered,
     called,
     known,
     listed,
@@ -69,11 +69,9 @@ def said(content: Any) -> Iterator[Item]:
     blocks = [*map(mapping, listed(content))]
     for block in blocks:
         if block.get("type") == "tool_result":
-            yield Answer(
-                id=str(block.get("tool_use_id") or ""),
-                text=text_of(block.get("content")),
-                error=True if block.get("is_error") is True else None,
-            )
+            failed = True if block.get("is_error") is True else None
+            text = text_of(block.get("content"))
+            yield answered(block.get("tool_use_id"), text, failed)
     answers = any(block.get("type") == "tool_result" for block in blocks)
     if (text := spoken(content)) or not answers:
         yield Word(text=text)

@@ -84,6 +84,11 @@ class Answer:
     turn: Fields = field(default_factory=dict)
 
 
+def answered(id_: Any, text: str, error: bool | None = None, tool: Any = "") -> Answer:
+    """The answer of a record that may not say to which call or of which tool."""
+    return Answer(id=str(id_ or ""), text=text, error=error, tool=str(tool or ""))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A person spoke; `answer`: to a question of the agent's."""
@@ -249,6 +254,11 @@ def mapping(value: Any) -> Fields:
 def listed(value: Any) -> list[Any]:
     """The value where it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def several(value: Any) -> list[Any]:
+    """The items of a list, or the value alone."""
+    return value if isinstance(value, list) else [value]
 
 
 def string(value: Any) -> str | None:

@@ -12,23 +12,21 @@ from typing import Any
 
 from loopguard_lg.traces.formats import openai
 from loopguard_lg.traces.formats.base import (
-    Answer,
     Call,
     Fields,
     Format,
     Item,
     Reply,
     Word,
+    answered,
     known,
     listed,
     mapping,
     real,
-    run_of,
-    string,
     text_of,
     whole,
 )
-from loopguard_lg.traces.formats.swe_agent import model_of, solved
+from loopguard_lg.traces.formats.swe_agent import run_in
 
 _FENCED = re.compile(r"```(?:bash|sh|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"<returncode>\s*(-?\d+)")
@@ -45,15 +43,8 @@ def _matches(record: Any) -> bool:
 
 def _read(records: Sequence[Any], key: str) -> Fields:
     record = mapping(records[0])
-    info = mapping(record.get("info"))
-    return run_of(
-        string(record.get("instance_id")) or key,
-        _items([*map(mapping, listed(record.get("messages")))]),
-        source="mini_swe_agent",
-        model=model_of(record),
-        success=solved(record, info),
-        exit_status=string(info.get("exit_status")),
-    )
+    messages = [*map(mapping, listed(record.get("messages")))]
+    return run_in(record, key, _items(messages), source="mini_swe_agent")
 
 
 def _items(messages: Sequence[Fields]) -> Iterator[Item]:
@@ -68,8 +59,9 @@ def _items(messages: Sequence[Fields]) -> Iterator[Item]:
             case "user" if not (waiting and _answers(message, text)):
                 yield Word(text=text)
             case "user" | "tool":
-                id_ = str(message.get("tool_call_id") or "")
-                yield Answer(id=id_, text=text, error=_failed(message, text))
+                yield answered(
+                    message.get("tool_call_id"), text, _failed(message, text)
+                )
 
 
 def _commands(message: Fields, text: str) -> list[Call]:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from loopguard_lg.traces.formats.base import (
-    Answer,
     Call,
     Fields,
     Format,
     Item,
     Reply,
     Word,
+    answered,
     called,
     first,
     known,
@@ -86,15 +86,13 @@ def _message(message: Fields, about: Fields) -> Iterator[Item]:
         case "function_call", _:
             yield Reply(calls=[_call(message, message.get("call_id"))])
         case "function_call_output", _:
-            output = text_of(message.get("output"))
-            yield Answer(id=str(message.get("call_id") or ""), text=output)
+            yield answered(message.get("call_id"), text_of(message.get("output")))
         case _, "assistant":
             took = {**about, **usage_of(message)}
             calls = calls_of(message)
             yield Reply(agent=name or "main", text=text, calls=calls, about=took)
         case _, "tool" | "function":
-            id_ = str(message.get("tool_call_id") or "")
-            yield Answer(id=id_, tool=name or "", text=text)
+            yield answered(message.get("tool_call_id"), text, tool=name)
         case _, "user":
             yield Word(text=text)
 

@@ -7,7 +7,7 @@ output line), the second of its agent SDK.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from loopguard_lg.traces.formats.base import (
@@ -19,6 +19,7 @@ from loopguard_lg.traces.formats.base import (
     Item,
     Reply,
     Word,
+    answered,
     called,
     first,
     known,
@@ -27,6 +28,7 @@ from loopguard_lg.traces.formats.base import (
     moment,
     real,
     run_of,
+    several,
     since,
     string,
     text_of,
@@ -78,9 +80,9 @@ def _read(records: Sequence[Any], key: str) -> Fields:
 
 
 def _items(events: Sequence[Any]) -> Iterator[Item]:
-    flat = [inner for e in events for inner in (e if isinstance(e, list) else [e])]
-    began = first(moment(mapping(event).get("timestamp")) for event in flat)
-    for (kind, _), group in groupby(map(mapping, flat), _reply_id):
+    flat = [*map(mapping, chain.from_iterable(map(several, events)))]
+    began = first(moment(event.get("timestamp")) for event in flat)
+    for (kind, _), group in groupby(flat, _reply_id):
         if kind == "ActionEvent":  # actions of one reply: a parallel batch
             yield _reply([*group], began)
             continue
@@ -130,8 +132,8 @@ def _of_kind(event: Fields) -> Iterator[Item]:
 
 
 def _answer(event: Fields, text: str, failed: bool | None) -> Answer:
-    id_, tool = str(event.get("tool_call_id") or ""), str(event.get("tool_name") or "")
-    return Answer(id=id_, tool=tool, text=text, error=failed)
+    id_, tool = event.get("tool_call_id"), event.get("tool_name")
+    return answered(id_, text, failed, tool)
 
 
 def _said(event: Fields) -> str:

@@ -60,19 +60,21 @@ def in_order(seen: Iterable[Seen], agents: Mapping[str, str]) -> Iterator[Item]:
         agents: The agent that each span belongs to, by the span's id; the first one
             is whom people speak to.
     """
-    every = sorted(seen, key=lambda one: one.span.start or 0.0)
-    owners = [agents.get(one.span.id) or "main" for one in every]
-    replies = (who for who, one in zip(owners, every, strict=True) if _replies(one))
-    told, said, began = first(replies), 0, first(one.span.start for one in every)
-    for agent, one in zip(owners, every, strict=True):
+    every = sorted(seen, key=_start)
+    began = first(one.span.start for one in every)
+    told, said = None, 0
+    for one in every:
+        agent = agents.get(one.span.id) or "main"
+        if isinstance(one.item, Reply):
+            told = told or agent
         if agent == told and len(one.words) > said:
             yield Word(text=one.words[-1])
             said = len(one.words)
         yield _placed(one, agent, began)
 
 
-def _replies(one: Seen) -> bool:
-    return isinstance(one.item, Reply)
+def _start(one: Seen) -> float:
+    return one.span.start or 0.0
 
 
 def _placed(one: Seen, agent: str, began: float | None) -> Item:

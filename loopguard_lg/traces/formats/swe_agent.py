@@ -5,7 +5,7 @@ A tool is named by the first word of the action, as SWE-agent's commands are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from loopguard_lg.traces.formats.base import (
@@ -32,18 +32,24 @@ def _matches(record: Any) -> bool:
 
 def _read(records: Sequence[Any], key: str) -> Fields:
     record = mapping(records[0])
+    found = _items(listed(record.get("trajectory")))
+    return run_in(record, key, found, source="swe_agent")
+
+
+def run_in(record: Fields, key: str, found: Iterable[Item], source: str) -> Fields:
+    """The run of items, with what the file that holds them says of it."""
     info = mapping(record.get("info"))
     return run_of(
         string(record.get("instance_id")) or key,
-        _items(listed(record.get("trajectory"))),
-        source="swe_agent",
-        model=model_of(record),
-        success=solved(record, info),
+        found,
+        source=source,
+        model=_model_of(record),
+        success=_solved(record, info),
         exit_status=string(info.get("exit_status")),
     )
 
 
-def model_of(record: Fields) -> str | None:
+def _model_of(record: Fields) -> str | None:
     """The model by the settings of the run, where the file holds them."""
     settings = mapping(mapping(record.get("info")).get("config"))
     for outer in (settings, mapping(record.get("replay_config"))):
@@ -54,7 +60,7 @@ def model_of(record: Fields) -> str | None:
     return None
 
 
-def solved(record: Fields, info: Fields) -> bool | None:
+def _solved(record: Fields, info: Fields) -> bool | None:
     """Whether the tests of the task passed, where somebody has noted it."""
     found = (record.get("resolved"), info.get("resolved"), record.get("target"))
     return next((value for value in found if isinstance(value, bool)), None)
