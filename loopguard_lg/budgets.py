@@ -286,26 +286,30 @@ RAISED = "to:"
 
 def _limits(
     budgets: Iterable[Budget], used: Mapping[str, Mapping[str, float]]
-) -> Iterator[tuple[Budget, str, float]]:
-    """Each limit, and what it allows, or was raised to."""
+) -> Iterator[tuple[Budget, str, float, float]]:
+    """Each limit, how much of it is used, and what it allows, or was raised to."""
     for budget in budgets:
         amounts = used[budget.scope]
         for limit, allowed in budget.limits:
-            yield budget, limit, max(allowed, amounts.get(RAISED + limit, 0))
+            raised = amounts.get(RAISED + limit, 0)
+            yield budget, limit, spent_of(amounts, limit), max(allowed, raised)
 
 
 def exceeded(
     budgets: tuple[Budget, ...], used: Mapping[str, Mapping[str, float]]
 ) -> Exceeded | None:
     """The first budget that is out, wider scope first; checked before a model call."""
-    wider_first = sorted(budgets, key=lambda b: b.scope == "run")
-    for budget, limit, allowed in _limits(wider_first, used):
-        spent = spent_of(used[budget.scope], limit)
+    wider_first = sorted(budgets, key=_is_narrow) if len(budgets) > 1 else budgets
+    for budget, limit, spent, allowed in _limits(wider_first, used):
         if spent >= allowed and not limit.startswith("tool:"):
             return Exceeded(
                 limit=limit, spent=spent, allowed=allowed, scope=budget.scope
             )
     return None
+
+
+def _is_narrow(budget: Budget) -> bool:
+    return budget.scope == "run"
 
 
 def seconds_left(
@@ -317,10 +321,10 @@ def seconds_left(
 
     `None`: no budget limits them.
     """
-    spent = spend.get("seconds", 0)
+    more = spend.get("seconds", 0)
     left = [
-        allowed - used[budget.scope].get("seconds", 0) - spent
-        for budget, limit, allowed in _limits(budgets, used)
+        allowed - spent - more
+        for _, limit, spent, allowed in _limits(budgets, used)
         if limit == "seconds"
     ]
     return max(0.0, min(left)) if left else None
@@ -331,8 +335,8 @@ def model_calls_left(
 ) -> float:
     """How many more model calls the budgets have room for."""
     left = [
-        allowed - used[budget.scope].get("model_calls", 0)
-        for budget, limit, allowed in _limits(budgets, used)
+        allowed - spent
+        for _, limit, spent, allowed in _limits(budgets, used)
         if limit == "model_calls"
     ]
     return min(left, default=math.inf)
@@ -351,12 +355,12 @@ def refuses_call(
         ahead: The limits that are counted by call and that this one counts for, with
             what calls before it in its batch take of each.
     """
-    for budget, limit, allowed in _limits(budgets, used):
+    for budget, limit, used_up, allowed in _limits(budgets, used):
         if limit in ("steps", "model_calls"):
             continue
         if limit.startswith(("tool:", "handoffs")) and limit not in ahead:
             continue
-        spent = spent_of(used[budget.scope], limit) + ahead.get(limit, 0)
+        spent = used_up + ahead.get(limit, 0)
         if spent >= allowed:
             return Exceeded(
                 limit=limit, spent=spent, allowed=allowed, scope=budget.scope
@@ -370,7 +374,6 @@ def warnings(
     """Names of the limits of which more than the warning share is used."""
     return [
         f"{budget.scope}:{limit}"
-        for budget, limit, allowed in _limits(budgets, used)
-        if budget.warn < 1
-        and spent_of(used[budget.scope], limit) >= budget.warn * allowed
+        for budget, limit, spent, allowed in _limits(budgets, used)
+        if budget.warn < 1 and spent >= budget.warn * allowed
     ]

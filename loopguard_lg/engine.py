@@ -235,8 +235,9 @@ def _findings(
     found: list[Finding] = []
     if history.kind == REPORT:  # progress was reported of this very turn
         return ()
+    marks = history.marks
     for hears, detector in policy.listeners:
-        if not hears & history.marks:
+        if not hears & marks:
             continue
         try:
             finding = detector.observe(history)

@@ -52,10 +52,12 @@ def load(data: Any) -> Memory:
 
 
 def _fits(data: Mapping[str, Any]) -> bool:
-    if not data.keys() >= _KINDS or [*map(type, _PARTS(data))] != _TYPES:
+    try:
+        if [*map(type, _PARTS(data))] != _TYPES:
+            return False
+        return [*map(type, _USED(data["used"]))] == [dict, dict]
+    except KeyError:
         return False
-    run, thread = map(data["used"].get, _SCOPES)
-    return type(run) is type(thread) is dict
 
 
 def afresh(data: Mapping[str, Any]) -> Memory:
@@ -71,10 +73,10 @@ def afresh(data: Mapping[str, Any]) -> Memory:
     return kept
 
 
-_KINDS = fresh().keys()
-_PARTS = itemgetter(*_KINDS)
+_PARTS = itemgetter(*fresh())
 _TYPES = [*map(type, fresh().values())]
 _SCOPES = ("run", "thread")
+_USED = itemgetter(*_SCOPES)
 
 
 def _numbers(used: Any) -> dict[str, float]:

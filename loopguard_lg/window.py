@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, NamedTuple, Self
 from zlib import crc32
 
@@ -133,12 +134,13 @@ class Column:
 
     def __init__(self, place: int) -> None:
         self.place = place
+        self.pick: Callable[[list[int]], int] = itemgetter(place)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, table: Table, owner: type | None = None) -> list[int]:
-        column = [row[self.place] for row in table.data]
+        column = [*map(self.pick, table.data)]
         table.__dict__[self.name] = column  # found before this from now on
         return column
 
