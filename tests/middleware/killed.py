@@ -97,7 +97,7 @@ def dying(server: str | None, awaits: bool) -> Any:
     """The class of the checkpointer for a server, or for a file, with a fuse."""
     kind = "sqlite"
     if server is not None:
-        kind = "postgres" if server.startswith("postgres") else "redis"
+        kind = "redis" if server.startswith(("redis", "unix")) else "postgres"
     saver = resolve_name(SAVERS[kind + " on a loop" * awaits])
     return type(f"Dying{saver.__name__}", (Dying, saver), {})
 

@@ -90,11 +90,12 @@ def asking(saver: Any) -> Any:
     return climbing(saver, laddered(ScriptedModel(default=strong), AskUser(), 2))
 
 
-def main(database: str) -> None:
+def main(database: str, thread: str) -> None:
     """Run up to the question, in this process."""
+    config: Any = {"configurable": {"thread_id": thread}}
     with PostgresSaver.from_conn_string(database) as saver:
         saver.setup()
-        state = asking(saver).invoke(ask(), THREAD)
+        state = asking(saver).invoke(ask(), config)
         (question,) = state["__interrupt__"]
         sys.stdout.write(question.value["question"])
 

@@ -158,7 +158,8 @@ def test_the_strict_mode_of_the_environment_changes_nothing(
 
 def test_a_question_of_one_process_is_answered_in_another(database: str) -> None:
     """The interrupt waits in the database, with all that the guard knows."""
-    command = [sys.executable, "-m", "tests.servers.kept", database]
+    thread = THREAD["configurable"]["thread_id"]
+    command = [sys.executable, "-m", "tests.servers.kept", database, thread]
     asked = subprocess.run(command, capture_output=True, text=True, check=True)
     with PostgresSaver.from_conn_string(database) as saver:
         agent = asking(saver)
