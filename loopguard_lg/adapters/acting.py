@@ -35,7 +35,7 @@ from loopguard_lg.adapters.messages import (
     step_of,
     with_advice,
 )
-from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.adapters.transcript import results_after
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from loopguard_lg import engine
 from loopguard_lg.adapters import past
-from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.ladder import switched
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy

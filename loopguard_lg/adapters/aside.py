@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from loopguard_lg import budgets
-from loopguard_lg.adapters.past import Scene, with_host
+from loopguard_lg.adapters.past import with_host
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.budgets import Exceeded, Used
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy

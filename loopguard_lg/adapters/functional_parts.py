@@ -32,8 +32,9 @@ from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import identified
 from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import mark_of, with_mark
-from loopguard_lg.adapters.past import Scene, thread_of
+from loopguard_lg.adapters.past import thread_of
 from loopguard_lg.adapters.plan import Plan, shown
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tool_call import failed
 from loopguard_lg.adapters.transcript import step_alone, without_reply

@@ -35,9 +35,9 @@ from loopguard_lg.adapters.graph_state import (
 )
 from loopguard_lg.adapters.ledger import Ledger
 from loopguard_lg.adapters.messages import newest_word
-from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.saved import checkpoint_of
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import SharedScratchpad
 from loopguard_lg.fleet import Fleet

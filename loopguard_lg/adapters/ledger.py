@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from threading import Lock
 from typing import Any
 from uuid import UUID
@@ -19,8 +19,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.tracers.context import register_configure_hook
 
-from loopguard_lg.adapters.messages import estimated, tokens_of
+from loopguard_lg.adapters.estimates import estimated
+from loopguard_lg.adapters.messages import tokens_of
 from loopguard_lg.budgets import Price
+from loopguard_lg.redaction.logs import note_failure
 from loopguard_lg.steps import Tokens
 from loopguard_lg.telemetry import prices
 
@@ -48,10 +50,12 @@ class Ledger(BaseCallbackHandler):
     """What was spent and reported inside one tool call.
 
     It adds up the usage of every model call below it, and hears nothing else. One is
-    made for each tool call, so that what few of them need is made when it is needed.
+    made for each tool call and each turn; few are ever asked what was spent. So the
+    newest call is priced when the next one comes, or somebody asks: its tokens may have
+    to be estimated from all that was sent.
 
     Attributes:
-        spent: What was spent, by whether it is estimated or the provider said it.
+        calls: Model calls that were heard of.
         notes: Progress that was reported.
         report: The exit report of the newest agent in it that its guard ended.
         children: Threads of guarded agents that were heard of.
@@ -61,21 +65,31 @@ class Ledger(BaseCallbackHandler):
     ignore_chain = True
     ignore_retriever = True
     ignore_custom_event = True
+    run_inline = True  # it never waits: a thread or a task for each event costs more
 
     def __init__(self, own: Mapping[str, Price]) -> None:
         self.own = own
-        self.spent: dict[bool, Spent] = {}
+        self.calls = 0
         self.notes: list[str] = []
         self.report: dict[str, Any] | None = None
         self.children: set[str] = set()
-        self.sent: dict[UUID, list[BaseMessage]] = {}
-        self.lock = Lock()  # children may run in threads
+        self._spent: dict[bool, Spent] = {}
+        self._sent: dict[UUID, list[BaseMessage]] = {}
+        self._newest: tuple[list[BaseMessage], Any] | None = None
+        self._lock = Lock()  # children may run in threads
+
+    @property
+    def spent(self) -> list[Spent]:
+        """What was spent: what the provider said, then what is estimated."""
+        with self._lock:
+            self._price()
+            return [replace(self._spent[key]) for key in sorted(self._spent)]
 
     def mark(self) -> dict[str, Any]:
         """The entries as plain data; empty where nothing happened."""
         out: dict[str, Any] = {}
-        if self.spent:
-            out["nested"] = [asdict(self.spent[key]) for key in sorted(self.spent)]
+        if spent := self.spent:
+            out["nested"] = [*map(asdict, spent)]
         if self.notes:
             out["progress"] = self.notes[-1]
         if self.report:
@@ -91,13 +105,13 @@ class Ledger(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Keep what is sent until the reply says what it took."""
-        self.sent[run_id] = [message for part in messages for message in part]
+        self._sent[run_id] = [message for part in messages for message in part]
 
     def on_llm_error(
         self, error: BaseException, *, run_id: UUID, **kwargs: Any
     ) -> None:
         """Let go of what was sent in vain."""
-        self.sent.pop(run_id, None)
+        self._sent.pop(run_id, None)
 
     def on_llm_end(
         self,
@@ -108,24 +122,41 @@ class Ledger(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Count one model call."""
-        sent = self.sent.pop(run_id, [])
+        sent = self._sent.pop(run_id, [])
         for generations in response.generations:
             for generation in generations[:1]:
                 if isinstance(generation, ChatGeneration):
                     self._add(sent, generation.message)
 
     def _add(self, sent: list[BaseMessage], reply: Any) -> None:
-        tokens = tokens_of(reply) or estimated(sent, reply)
-        model = reply.response_metadata.get("model_name")
-        cost = prices.cost(model, tokens, self.own)
-        self.charge(1, tokens, cost)
+        with self._lock:
+            self._price()
+            self._newest = sent, reply
+            self.calls += 1
+
+    def _price(self) -> None:
+        """Add the newest call to what was spent; one that can't be read is left out."""
+        newest, self._newest = self._newest, None
+        if newest is None:
+            return
+        sent, reply = newest
+        try:
+            tokens = tokens_of(reply) or estimated(sent, reply)
+            model = reply.response_metadata.get("model_name")
+            self._charge(1, tokens, prices.cost(model, tokens, self.own))
+        except Exception:  # a model of somebody else's
+            note_failure(Ledger, "a model call inside could not be counted")
 
     def charge(self, calls: int, tokens: Tokens, cost: float | None) -> None:
         """Add what `calls` model calls took together."""
-        guessed = tokens.estimated
-        with self.lock:
-            spent = self.spent.setdefault(guessed, Spent(estimated=guessed))
-            spent.add(tokens, cost, calls)
+        with self._lock:
+            self._charge(calls, tokens, cost)
+
+    def _charge(self, calls: int, tokens: Tokens, cost: float | None) -> None:
+        spent = self._spent.setdefault(
+            tokens.estimated, Spent(estimated=tokens.estimated)
+        )
+        spent.add(tokens, cost, calls)
 
 
 _current: ContextVar[Ledger | None] = ContextVar("loopguard_ledger", default=None)

@@ -14,7 +14,6 @@ from langchain_core.messages import (
     ToolCall,
     ToolMessage,
 )
-from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
@@ -220,15 +219,6 @@ def tokens_of(reply: AIMessage) -> Tokens | None:
         input=max(0, usage["input_tokens"]),  # no usage gives a budget back
         output=max(0, usage["output_tokens"]),
         cached=max(0, details.get("cache_read") or 0),
-    )
-
-
-def estimated(messages: Sequence[BaseMessage], reply: AIMessage) -> Tokens:
-    """Tokens of a model call whose provider did not say."""
-    return Tokens(
-        input=count_tokens_approximately(messages),
-        output=count_tokens_approximately([reply]),
-        estimated=True,
     )
 
 

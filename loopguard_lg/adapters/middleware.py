@@ -30,9 +30,9 @@ from langgraph.types import Command
 from loopguard_lg.adapters import driving, exits, leave, misspelled
 from loopguard_lg.adapters.driving import Work, adrive, drive
 from loopguard_lg.adapters.model_call import ModelCall, Replied, is_over, model_name
-from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.saved import checkpoint_of
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.shared_pad import Run, SharedScratchpad
 from loopguard_lg.adapters.tool_call import (

@@ -22,10 +22,10 @@ from loopguard_lg.adapters import exits, tree
 from loopguard_lg.adapters.driving import CutOffError, Do, Run, Work, through
 from loopguard_lg.adapters.fleet_call import Call, FleetRefusedError, drawn
 from loopguard_lg.adapters.messages import readable, tool_name
-from loopguard_lg.adapters.past import Scene
 from loopguard_lg.adapters.plan import Plan, shown
 from loopguard_lg.adapters.restore import restored
 from loopguard_lg.adapters.samples import Samples
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.view import signed
 from loopguard_lg.fleet import Fleet
@@ -193,15 +193,13 @@ class ModelCall:
         """The reply that ends the run, or asks a person, without a model call."""
         plan = self.plan
         assert plan.final is not None
+        report = None if plan.asks else plan.report  # asking, the run has not ended
         filled = None
-        if plan.report is not None and not plan.final.tool_calls:
-            partial = plan.report["partial"]
-            filled = exits.structured(self.asked.response_format, partial)
+        if report is not None:
+            filled = exits.structured(self.asked.response_format, report["partial"])
+            tree.left(report)
         response = ModelResponse(result=[plan.final], structured_response=filled)
-        asks = bool(plan.final.tool_calls)  # the run has not ended
-        if plan.report is not None and not asks:
-            tree.left(plan.report)
-        return self._extended(response, plan.memory, None if asks else plan.report)
+        return self._extended(response, plan.memory, report)
 
     def done(
         self, response: ModelResponse[Any], seconds: float

@@ -17,6 +17,7 @@ What an adapter keeps for itself in `memory["host"]`:
      "untidy": not every call has its result in its place,
      "exit": the reason where the model gave up,
      "fleet": [limit, why] where a fleet's budgets had no room for a model call,
+     "sized": how large the newest request was, where its tokens are estimated,
      "vain": another middleware refused the question to a person,
      "due": what the newest verdict asked for where it came after the reply,
      "switched": a stronger model has replied,
@@ -30,8 +31,8 @@ What an adapter keeps for itself in `memory["host"]`:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -48,9 +49,10 @@ from loopguard_lg.adapters.messages import (
     text_of,
     turn_of,
 )
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.adapters.transcript import events_of
 from loopguard_lg.adapters.view import answered
-from loopguard_lg.budgets import Exceeded, Used
+from loopguard_lg.budgets import Exceeded
 from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
@@ -61,50 +63,6 @@ _GOOD = 6
 _HIDDEN = 8
 _NOTE_BYTES = 1_000
 _NO_RAISE = "the budget is used, and the answer did not choose to raise it"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What a host knows before it calls its model.
-
-    Attributes:
-        messages: The messages of the state.
-        seen: The messages as the request has them, after other middlewares.
-        tools: The tools by name, in the request's order.
-        model: Name of the model, where known.
-        thread: The thread, where there is one.
-        resumable: Whether a question to a person can be answered later.
-        remaining: Supersteps left before the recursion limit, this one included,
-            where known.
-        step: Number of this superstep, where known.
-        named_later: The model's name is not known before its first reply.
-        beside: What was spent beside the model's turns since it was counted, by scope.
-        counted_beside: What is remembered once it is counted.
-        made: Ids of human messages that are no person's words.
-        checkpoint: Id of the checkpoint that the superstep began with, where known.
-        shared: Other agents reply in the same messages.
-        counted: Another middleware counts the messages after the guard, so that no
-            more of them may be left out.
-        looked: The guard has looked at this run before; for a host without a channel,
-            whose memory has no `rev`.
-    """
-
-    messages: Sequence[BaseMessage]
-    seen: Sequence[BaseMessage]
-    tools: Mapping[str, BaseTool] = field(default_factory=dict)
-    model: str | None = None
-    thread: str = ""
-    resumable: bool = False
-    remaining: int | None = None
-    step: int | None = None
-    named_later: bool = False
-    beside: Mapping[str, Used] = field(default_factory=dict)
-    counted_beside: Any = None
-    made: Collection[str] = ()
-    checkpoint: str | None = None
-    shared: bool = False
-    counted: bool = False
-    looked: bool = False
 
 
 def with_host(memory: Memory, **changes: Any) -> Memory:
@@ -130,49 +88,12 @@ def unpacked(opened: Mapping[str, Any]) -> dict[str, Any]:
     return {**known, "tokens": tokens}
 
 
-def pace(scene: Scene, memory: Memory) -> dict[str, Any]:
-    """How many supersteps a turn takes: the hooks of other middlewares are nodes."""
-    if scene.step is None:
-        return {}
-    goes_on = _goes_on(scene, memory["host"])
-    lap = scene.step - memory["host"]["step"] if goes_on else None
-    return {"step": scene.step, "lap": lap, "stop": _stop(scene)}
-
-
-def _stop(scene: Scene) -> int | None:
-    if scene.step is None or scene.remaining is None:
-        return None
-    return scene.step + scene.remaining
-
-
-def _goes_on(scene: Scene, host: Mapping[str, Any]) -> bool:
-    """Whether the graph runs on since the last look: new input moves its last step."""
-    stop = _stop(scene)
-    return stop is not None and stop == host.get("stop") and not host.get("over")
-
-
-def out_of_steps(scene: Scene, host: Mapping[str, Any]) -> bool:
-    """Whether another turn could pass the recursion limit on its way to the end.
-
-    A turn, and the way out through the hooks after it, take two laps at most.
-    """
-    if scene.remaining is None:
-        return False
-    lap = host.get("lap")
-    return scene.remaining <= 2 if lap is None else scene.remaining < 2 * lap
-
-
 def due(verdict: Verdict) -> dict[str, Any] | None:
     """What is still to be done about a verdict that was made after the reply."""
     acts = verdict.action != "continue"
     if not acts and not verdict.warnings:
         return None
     return {"acts": acts, "warnings": list(verdict.warnings)}
-
-
-def first(scene: Scene) -> str | None:
-    """The id of the first message that the model is shown."""
-    return scene.seen[0].id if scene.seen else None
 
 
 def thread_of(host: Mapping[str, Any]) -> str:
@@ -194,11 +115,11 @@ def since(
     host = memory["host"]
     events: list[Event] = []
     noted: dict[str, Any] = {"open": None, "due": None, "over": False}
-    noted["first"] = first(scene)
+    noted["first"] = scene.first
     word = newest_word(scene.messages, scene.made, through=scene.shared)
     name = _name(word, scene.messages)
     fresh = word is not None and name != host.get("word")
-    if _goes_on(scene, host):  # a tool or middleware said it: nobody else was there
+    if scene.goes_on(host):  # a tool or middleware said it: nobody else was there
         fresh = False
     if "first" not in host:  # the thread may be older than the guard
         noted["untidy"] = answered(scene.messages) != [*scene.messages]
@@ -246,7 +167,7 @@ def joined(memory: Memory, scene: Scene) -> Sequence[BaseMessage]:
 
 def _cut(scene: Scene, before: Any) -> bool:
     """Whether what was the first message is gone from what the model is shown."""
-    if before in (None, first(scene)):
+    if before in (None, scene.first):
         return False
     return all(message.id != before for message in scene.seen)
 

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 from langchain_core.messages import AIMessage, BaseMessage
 
 from loopguard_lg import budgets, engine
-from loopguard_lg.adapters import past, view
+from loopguard_lg.adapters import asking, exits, past, view
 from loopguard_lg.adapters.messages import note
-from loopguard_lg.adapters.past import Scene
-from loopguard_lg.budgets import Used
+from loopguard_lg.adapters.scene import Scene
+from loopguard_lg.budgets import Exceeded, Used
 from loopguard_lg.engine import Verdict
+from loopguard_lg.ladder import AskUser
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 
@@ -42,6 +43,11 @@ class Plan:
     final: AIMessage | None = None
     report: dict[str, Any] | None = None
     stronger: Any = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether what takes the model's place is a question to a person."""
+        return self.final is not None and bool(self.final.tool_calls)
 
     @property
     def lifts_tool_choice(self) -> bool:
@@ -92,9 +98,69 @@ def leaving(memory: Memory, scene: Scene, verdict: Verdict) -> tuple[str, str] |
         return "budget", str(verdict.exceeded)
     if verdict.action == "exit" and verdict.finding is not None:
         return "loop", verdict.finding.detail
-    if past.out_of_steps(scene, memory["host"]):
+    if scene.out_of_steps(memory["host"]):
         return "recursion_limit", "the graph's recursion limit is reached"
     return None
+
+
+def ended(
+    policy: Policy,
+    agent: str,
+    before: Memory,
+    memory: Memory,
+    scene: Scene,
+    verdict: Verdict,
+    why: tuple[str, str],
+) -> Plan:
+    """The plan of a run that leaves, by a question to a person or for good.
+
+    Args:
+        policy: The settings.
+        agent: Whose run it is.
+        before: The memory as it was read.
+        memory: The memory as it is now.
+        scene: What the host knows.
+        verdict: What was decided.
+        why: The reason and the detail.
+    """
+    reason, detail = why
+    report = exits.report(reason, detail, memory, scene.messages, verdict, agent)
+    noted: dict[str, Any] = {"open": None, "exit": None, "fleet": None}
+    if _asks(policy, agent, memory, scene, reason, verdict.exceeded):
+        number = memory["host"].get("asked", 0) + 1
+        limit = verdict.exceeded.limit if verdict.exceeded else None
+        final = exits.question(report, number, asking.choices(policy, reason))
+        noted["open"] = {"id": None, "ask": reason, "limit": limit}
+        noted["asked"] = number
+    else:
+        final = exits.final(report)
+        noted["over"] = True
+    return Plan(
+        before=before,
+        memory=past.with_host(memory, **noted),
+        verdict=verdict,
+        final=final,
+        report=report,
+    )
+
+
+def _asks(
+    policy: Policy,
+    agent: str,
+    memory: Memory,
+    scene: Scene,
+    reason: str,
+    out: Exceeded | None,
+) -> bool:
+    """Whether a person is asked how to go on, in place of an end."""
+    asks = isinstance(policy.ladder.rungs[-1], AskUser)
+    if not asks or reason not in ("loop", "budget"):
+        return False
+    if out is not None and not out.is_raisable:
+        return False
+    if not scene.resumable:
+        exits.warn_unasked(agent)
+    return scene.resumable and not memory["host"].get("vain")
 
 
 def shown(plan: Plan, scene: Scene, model: str | None) -> Sequence[BaseMessage]:

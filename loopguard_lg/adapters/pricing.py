@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from loopguard_lg.adapters.messages import estimated, tokens_of
+from loopguard_lg.adapters.estimates import Size, estimated, sized
+from loopguard_lg.adapters.messages import tokens_of
 from loopguard_lg.budgets import Budget
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import logger
@@ -66,12 +67,23 @@ def _warn_of_other(policy: Policy, model: str | None) -> None:
         )  # fmt: skip
 
 
+def size_of(
+    policy: Policy, reply: AIMessage, seen: Sequence[BaseMessage], before: Any
+) -> Size | None:
+    """How large the request was, to go on from one `before` it; `None` where the
+    provider said what it took, or no budget asks.
+    """
+    needed = policy.counts_tokens and not reply.usage_metadata
+    return sized(seen, before) if needed else None
+
+
 def measured(
     policy: Policy,
     reply: AIMessage,
     seen: Sequence[BaseMessage],
     model: str | None,
     *,
+    size: Size | None = None,
     estimates: bool = False,
 ) -> dict[str, Any]:
     """What a model call took: `model`, `tokens`, `cost`.
@@ -81,11 +93,12 @@ def measured(
         reply: The reply.
         seen: What the model was sent.
         model: The model's name, where the reply does not say it.
+        size: How large that was, where it is known.
         estimates: Estimate tokens also where no budget of the policy needs them.
     """
     tokens = tokens_of(reply)
     if tokens is None and (estimates or policy.counts_tokens):
-        tokens = estimated(seen, reply)
+        tokens = estimated(seen, reply, size)
     name, own = reply.response_metadata.get("model_name") or model, policy.prices
     cost = prices.cost(name, tokens, own) or prices.cost(model, tokens, own)
     return {"model": name, "tokens": tokens, "cost": cost}

@@ -21,17 +21,17 @@ from langgraph.errors import GraphBubbleUp
 from loopguard_lg import budgets
 from loopguard_lg.acts.decoding import Decoding, fresh
 from loopguard_lg.adapters.driving import Run, Work
+from loopguard_lg.adapters.estimates import estimated
 from loopguard_lg.adapters.ledger import Ledger, Spent, ledger
 from loopguard_lg.adapters.messages import (
     defaults,
-    estimated,
     newest_reply,
     text_of,
     tokens_of,
     tool_name,
     with_mark,
 )
-from loopguard_lg.adapters.past import Scene
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.memory import Memory
 from loopguard_lg.redaction.logs import logger, note_failure
@@ -139,8 +139,10 @@ class Samples:
 
     def _with_beside(self, only: Response, entry: Ledger) -> Response:
         """The reply, with what other models spent that middlewares called meanwhile."""
+        if entry.calls < 2:
+            return only
         reply, _ = newest_reply(only.result)
-        if reply is None or sum(s.model_calls for s in entry.spent.values()) < 2:
+        if reply is None:
             return only
         tokens = tokens_of(reply) or estimated(self.request.messages, reply)
         cost = self.guard.measured(reply, self.scene, 0)["cost"]

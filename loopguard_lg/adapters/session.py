@@ -17,8 +17,9 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import budgets, engine, hooks, memory as memories, prompts
-from loopguard_lg.adapters import answers, aside, asking, exits, past, pricing, tree
+from loopguard_lg.adapters import answers, aside, exits, past, pricing, tree
 from loopguard_lg.adapters.acting import Acts, Ask
+from loopguard_lg.adapters.estimates import Size
 from loopguard_lg.adapters.leave import offers_leave
 from loopguard_lg.adapters.messages import (
     defaults,
@@ -30,12 +31,12 @@ from loopguard_lg.adapters.messages import (
     text_of,
     turn_of,
 )
-from loopguard_lg.adapters.past import Scene
-from loopguard_lg.adapters.plan import Plan, Seen, counted, due, leaving
+from loopguard_lg.adapters.plan import Plan, Seen, counted, due, ended, leaving
+from loopguard_lg.adapters.scene import Scene
 from loopguard_lg.admission import admit
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.engine import Verdict
-from loopguard_lg.ladder import AskUser, Escalate, Reflect
+from loopguard_lg.ladder import Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.steps import Compaction, Event, Human, Turn
@@ -104,7 +105,7 @@ class Guard:
         verdict = engine.held_to(verdict, tree.exceeded())
         leave = leaving(memory, scene, verdict)
         if leave is not None:
-            return self._exit(before, memory, scene, verdict, *leave)
+            return self._exit(before, memory, scene, verdict, leave)
         return self._go_on(before, memory, scene, verdict)
 
     def after_model(
@@ -130,19 +131,22 @@ class Guard:
         reply, results = newest_reply(result)
         if reply is None:
             return plan.memory
-        known = self.measured(reply, scene, seconds) | {"t": self._t(plan.memory)}
+        host = plan.memory["host"]
+        size = pricing.size_of(self.policy, reply, scene.seen, host.get("sized"))
+        known = self.measured(reply, scene, seconds, size) | {"t": self._t(host)}
+        noted: dict[str, Any] = {"sized": size} if size else {}
         if all(found is not None for _, found in pair(reply, results)):
             turn = turn_of(reply, results, scene.tools, agent=self.agent, **known)
-            thread = past.thread_of(plan.memory["host"])
-            verdict, memory = self.feed(plan.memory, turn, thread)
-            due, over = past.due(verdict), not reply.tool_calls
+            verdict, memory = self.feed(plan.memory, turn, past.thread_of(host))
+            noted |= {"open": None, "due": past.due(verdict)}
+            noted["over"] = not reply.tool_calls
             if reply.invalid_tool_calls:  # nobody answers these but the view
-                memory = past.with_host(memory, untidy=True)
-            return past.with_host(memory, open=None, due=due, over=over)
+                noted["untidy"] = True
+            return past.with_host(memory, **noted)
         spend = budgets.model_spend(Turn(nested=nested_of([mark_of(reply)]), **known))
         opened = {"id": reply.id, "spend": spend, **past.packed(known)}
         opened |= self.acts.asked(reply, scene.tools)
-        return past.with_host(plan.memory, open=opened)
+        return past.with_host(plan.memory, open=opened, **noted)
 
     def cut_off(self, plan: Plan, scene: Scene, seconds: float) -> Plan:
         """The plan where the model was cut off after `seconds`: the run leaves."""
@@ -154,7 +158,8 @@ class Guard:
     def refused(self, plan: Plan, scene: Scene, out: Exceeded) -> Plan:
         """The plan where a budget has no room for the model call: the run leaves."""
         verdict = engine.held_to(plan.verdict, out)
-        return self._exit(plan.before, plan.memory, scene, verdict, "budget", str(out))
+        why = ("budget", str(out))
+        return self._exit(plan.before, plan.memory, scene, verdict, why)
 
     def before_tool(self, ask: Ask, place: int | None = None) -> ToolMessage | None:
         """The answer to a call that is not to be executed; `None` if it is.
@@ -231,17 +236,18 @@ class Guard:
         pricing.at_start(self.policy, scene.model, self.stronger)
 
     def measured(
-        self, reply: AIMessage, scene: Scene, seconds: float
+        self, reply: AIMessage, scene: Scene, seconds: float, size: Size | None = None
     ) -> dict[str, Any]:
         """What a reply took."""
-        known = pricing.measured(self.policy, reply, scene.seen, scene.model)
+        known = pricing.measured(self.policy, reply, scene.seen, scene.model, size=size)
         return {**known, "seconds": seconds}
 
-    def _t(self, memory: Memory) -> float | None:
+    def _t(self, host: Mapping[str, Any]) -> float | None:
         """Seconds since the run began, waiting included."""
-        began = memory["host"].get("began")
-        known = isinstance(began, int | float)
-        return round(max(0.0, self.wall() - began), 3) if known else None
+        began = host.get("began")
+        if not isinstance(began, int | float):
+            return None
+        return round(max(0.0, self.wall() - began), 3)
 
     def feed(self, memory: Memory, event: Event, thread: str) -> tuple[Verdict, Memory]:
         """What is decided on an event, and the memory after it; observers are told."""
@@ -297,7 +303,7 @@ class Guard:
             if (run := past.joined(before, scene))
             else self.acts.noted(memory["host"], scene, noted, events)
         )
-        memory = past.with_host(memory, **noted, **past.pace(scene, memory))
+        memory = past.with_host(memory, **noted, **scene.pace(memory["host"]))
         out, memory = aside.charged(self.policy, memory, scene, left)
         refused = past.refused_by_fleet(memory["host"])
         return engine.held_to(verdict, refused or out), memory
@@ -324,38 +330,15 @@ class Guard:
         memory: Memory,
         scene: Scene,
         verdict: Verdict,
-        reason: str,
-        detail: str,
+        why: tuple[str, str],
     ) -> Plan:
-        report = exits.report(
-            reason, detail, memory, scene.messages, verdict, self.agent
-        )
-        thread = past.thread_of(memory["host"])
-        end = self.policy.ladder.rungs[-1]
-        host: dict[str, Any] = {"open": None, "exit": None, "fleet": None}
-        over = verdict.exceeded is not None and not verdict.exceeded.is_raisable
-        asks = isinstance(end, AskUser) and reason in ("loop", "budget") and not over
-        if asks and not scene.resumable:
-            exits.warn_unasked(self.agent)
-        if asks and scene.resumable and not memory["host"].get("vain"):
-            number = memory["host"].get("asked", 0) + 1
-            offered = asking.choices(self.policy, reason)
-            final = exits.question(report, number, offered)
-            limit = verdict.exceeded.limit if verdict.exceeded else None
-            opened = {"id": None, "ask": reason, "limit": limit}
-            host |= {"open": opened, "asked": number}
-            self._tell("asked", thread, None, verdict, report["detail"])
-        else:
-            final = exits.final(report)
-            host["over"] = True
-            self._tell("exited", thread, None, verdict, text_of(final))
-        return Plan(
-            before=before,
-            memory=past.with_host(memory, **host),
-            verdict=verdict,
-            final=final,
-            report=report,
-        )
+        plan = ended(self.policy, self.agent, before, memory, scene, verdict, why)
+        assert plan.final is not None
+        assert plan.report is not None
+        name: hooks.Name = "asked" if plan.asks else "exited"
+        text = plan.report["detail"] if plan.asks else text_of(plan.final)
+        self._tell(name, past.thread_of(memory["host"]), None, verdict, text)
+        return plan
 
     def _go_on(
         self, before: Memory, memory: Memory, scene: Scene, verdict: Verdict

@@ -48,7 +48,7 @@ class Batch:
 
     def spent(self) -> Used:
         """What all its calls have spent so far."""
-        spent = [s for e in self.ledgers for s in [*e.spent.values()]]
+        spent = (s for entry in self.ledgers for s in entry.spent)
         return budgets.add({}, *map(_used, spent))
 
 

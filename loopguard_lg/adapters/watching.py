@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from loopguard_lg import budgets, hooks
 from loopguard_lg.adapters import exits
+from loopguard_lg.adapters.estimates import estimated
 from loopguard_lg.adapters.messages import (
-    estimated,
     newest_reply,
     newest_word,
     pair,
