@@ -9,7 +9,7 @@ recordings never see it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -126,14 +126,27 @@ def invalid_arguments(call: Step, result: Result, facts: Facts) -> str | None:
     if not fields:
         return None
     required = schema.get("required") or []
-    wrong = [name for name, field in fields.items() if not _fits(call, name, field)]
-    wrong += [name for name in required if name not in call.args and name in fields]
-    extra = [name for name in call.args if name not in fields]
-    told = [f"{quoted(name, 40)} is {_wanted(fields[name])}" for name in wrong[:4]]
-    told += [f"there is no argument {quoted(name, 40)}" for name in extra[:2]]
-    told = told or [f"the arguments are {_listed(fields)}"]
+    wrong = [*_wrong(call, fields, required)]
+    told = [*_mistakes(call, fields, wrong)] or [f"the arguments are {_listed(fields)}"]
     example = scratchpad.describe(call.tool, _example(call, fields, required, wrong))
     return f"{'; '.join(told).capitalize()}. For example: {example}"
+
+
+def _wrong(
+    call: Step, fields: Mapping[str, Any], required: Sequence[str]
+) -> Iterator[str]:
+    """The arguments that do not fit their schema, then those that are missing."""
+    yield from (name for name, field in fields.items() if not _fits(call, name, field))
+    yield from (name for name in required if name in fields and name not in call.args)
+
+
+def _mistakes(
+    call: Step, fields: Mapping[str, Any], wrong: Sequence[str]
+) -> Iterator[str]:
+    """What is said of the arguments that are `wrong`, and of those made up."""
+    extra = [name for name in call.args if name not in fields]
+    yield from (f"{quoted(name, 40)} is {_wanted(fields[name])}" for name in wrong[:4])
+    yield from (f"there is no argument {quoted(name, 40)}" for name in extra[:2])
 
 
 _TYPES: Mapping[str, tuple[tuple[type, ...], Any]] = {
@@ -200,11 +213,10 @@ def missing_path(call: Step, result: Result, facts: Facts) -> str | None:
     path = result.path or find_path(call.args)
     if not path or not result.outcome.failed or not _MISSING.search(_telling(result)):
         return None
-    seen = [other for other in facts.paths() if other != path]
-    near = _near(path, seen)
+    near = _near(path, [other for other in facts.paths() if other != path])
     hint = f" Near paths seen so far: {_listed(near)}." if near else ""
-    lists = [tool for tool in facts.tools if _LISTS.search(tool)]
-    tools = f" with {quoted(lists[0])}" if lists else ""
+    lists = next(filter(_LISTS.search, facts.tools), None)
+    tools = f" with {quoted(lists)}" if lists else ""
     return f"There is no {quoted(path)}.{hint} List the folder{tools} before guessing."
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from loopguard_lg.acts.calls import Made
+from loopguard_lg.acts.calls import Made, newest
 
 ENTRIES = 8
 """Results that are remembered, the newest."""
@@ -28,12 +28,16 @@ def after(cache: Cache, batch: Sequence[Made]) -> Cache:
     if any(one.touches or _is_over(one) for one in ran):
         return []
     entries = _entries(cache)
-    for one in ran:
-        if one.policy.cache and one.role == "read" and one.message and _lasts(one):
+    for one in filter(_is_cached, ran):
+        if one.message and _lasts(one):
             entries.pop(one.digest, None)
             entries[one.digest] = (one.message, one.content)
-    newest = [*entries.items()][-ENTRIES:]
-    return [part for digest, found in newest for part in (digest, *found)]
+    return newest(entries, ENTRIES)
+
+
+def _is_cached(one: Made) -> bool:
+    """Is it a call whose result may be given again."""
+    return one.policy.cache and one.role == "read"
 
 
 def _entries(cache: Cache) -> Entries:
@@ -60,7 +64,6 @@ def find(cache: Cache, call: Made, ahead: Iterable[Made]) -> tuple[str, int] | N
         ahead: The calls of its batch that stand before it, and may change what it
             reads.
     """
-    usable = call.policy.cache and call.role == "read"
-    if not usable or any(one.touches for one in ahead):
+    if not _is_cached(call) or any(one.touches for one in ahead):
         return None
     return _entries(cache).get(call.digest)

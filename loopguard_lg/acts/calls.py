@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from loopguard_lg.acts.advisors import result_of
 from loopguard_lg.digests import args_hash, call_digest, short
@@ -46,6 +47,11 @@ class Made:
     message: str = ""
     content: int = 0
     doubtful: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the tool itself answered, without an error."""
+        return self.executed and self.worked
 
     @property
     def touches(self) -> bool:
@@ -107,6 +113,14 @@ def made(
     )
 
 
+Key = TypeVar("Key")
+
+
+def newest(entries: Mapping[Key, tuple[Any, ...]], most: int) -> list[Any]:
+    """The newest entries in a flat list, each key before what is kept under it."""
+    return [part for key, kept in [*entries.items()][-most:] for part in (key, *kept)]
+
+
 def text_digest(text: str) -> int:
     """32 bits of a result."""
     return short(text.encode("utf-8", "surrogatepass"))
@@ -139,10 +153,15 @@ def _flag(result: str) -> bool | None:
         data = json.loads(result)
     except (ValueError, RecursionError):
         return None
-    for name in ("success", "ok", "succeeded"):
-        if isinstance(data.get(name), bool):
-            return bool(data[name])
+    flags = (data.get(name) for name in ("success", "ok", "succeeded"))
+    said = next((flag for flag in flags if isinstance(flag, bool)), None)
+    return _status(data) if said is None else said
+
+
+def _status(data: Mapping[str, Any]) -> bool | None:
+    """What errors and a status in a result say; a list of none is a good sign."""
     status = str(data.get("status")).lower()
-    if data.get("error") or data.get("errors") or status in _BAD:
+    errors = [data[name] for name in ("error", "errors") if name in data]
+    if any(errors) or status in _BAD:
         return False
-    return True if status in _GOOD or {"error", "errors"} & {*data} else None
+    return True if errors or status in _GOOD else None

@@ -8,7 +8,7 @@ lift a forced choice (`ladder.Another`); here is what that means for one turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loopguard_lg import scratchpad
@@ -64,16 +64,21 @@ def due(ladder: Ladder, state: State) -> Decoding:
     if not isinstance(on, Another):
         return PLAIN
     since = state.get("since", 0)
-    holds = since == 0
-    if isinstance(on, Escalate):
-        holds = state.get("rung") == by and state.get("left", 0) > 0
-    return Decoding(
-        temperature=on.temperature if holds else None,
-        samples=on.samples if holds else 1,
+    way = Decoding(
         verifier=on.verifier,
         reads=since < on.reading_only,
         hidden=state.get("tool", "") if on.hide_tool and since == 0 else "",
-        lifts=on.lift_tool_choice or not holds,
+    )
+    holds = since == 0
+    if isinstance(on, Escalate):
+        holds = state.get("rung") == by and state.get("left", 0) > 0
+    if not holds:
+        return way
+    return replace(
+        way,
+        temperature=on.temperature,
+        samples=on.samples,
+        lifts=on.lift_tool_choice,
     )
 
 

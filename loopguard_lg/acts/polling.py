@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tenacity import stop_never, wait_exponential
 
-from loopguard_lg.acts.calls import Made
+from loopguard_lg.acts.calls import Made, newest
 from loopguard_lg.acts.strategies import asked, state, stopping, waiting
 
 ENTRIES = 4
@@ -37,7 +37,7 @@ def after(polls: Polls, batch: Sequence[Made]) -> Polls:
         if one.role == "poll":
             times, waited = entries.pop(one.digest, (0, 0))
             entries[one.digest] = (times + 1, round(waited + one.waited, 3))
-    return [n for k, v in [*entries.items()][-ENTRIES:] for n in (k, *v)]
+    return newest(entries, ENTRIES)
 
 
 def _entries(polls: Polls) -> Entries:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from loopguard_lg.acts.calls import Made
+from loopguard_lg.acts.calls import Made, newest
 from loopguard_lg.digests import args_hash
 
 ENTRIES = 48
@@ -26,16 +26,17 @@ Receipts: TypeAlias = list[int]
 def after(receipts: Receipts, batch: Sequence[Made]) -> Receipts:
     """The receipts after the calls of one reply, which ran side by side."""
     entries = dict(zip(receipts[::2], receipts[1::2], strict=True))
-    for one in batch:
-        if one.executed and one.worked and one.role in ("write", "other"):
-            entries = {
-                digest: place
-                for digest, place in entries.items()
-                if not place or place != one.place or digest == one.digest
-            }
-        if one.executed and one.worked and one.policy.once:
+    for one in (one for one in batch if one.done):
+        if one.place and one.role in ("write", "other"):
+            entries = {d: p for d, p in entries.items() if _stands(d, p, one)}
+        if one.policy.once:
             entries[one.digest] = one.place
-    return [part for entry in [*entries.items()][-ENTRIES:] for part in entry]
+    return newest({digest: (place,) for digest, place in entries.items()}, ENTRIES)
+
+
+def _stands(digest: int, place: int, write: Made) -> bool:
+    """Whether what a call wrote is still as it left it."""
+    return place != write.place or digest == write.digest
 
 
 def with_lost(lost: Sequence[int], more: Iterable[int]) -> list[int]:

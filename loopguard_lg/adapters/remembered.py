@@ -101,6 +101,6 @@ def receipt(
         for call, result in pair(reply, newest_reply(messages, reply.id)[1]):
             if result is not None and policy.tools.get(call["name"]) is plan.policy:
                 one = made(policy, call, result, tools)
-                if one.digest == plan.digest and one.executed and one.worked:
+                if one.digest == plan.digest and one.done:
                     return result
     return None
