@@ -85,6 +85,7 @@ def causes(
         for part in known
         if any(new[part])
     ]
+    # Python keeps the order of equals, so parts stand as `PARTS` has them.
     yield from sorted(found, key=lambda c: (not c.explains, -(c.harm[0] or 0)))
 
 

@@ -137,6 +137,7 @@ def calibrate(
     """
     good = [run for run in runs if run.success]
     known = _known(good)
+    # The chances that each cap stops a good run add up at the most (Bonferroni).
     share = max_false_stop and max_false_stop / max(1, len(known))
     kinds = _kinds(runs, good)
     stopped = _stopped(runs)

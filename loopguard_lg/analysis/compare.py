@@ -236,6 +236,7 @@ def _harm(figure: Figure, run: RunFacts) -> float | None:
 def _slice(name: str, base: Runs, current: Runs, margins: Margins) -> Slice:
     tasks = [{_task(run) for run in runs} for runs in (base, current)]
     common = tasks[0] & tasks[1]
+    # Few common tasks would speak for sets that are mostly something else.
     paired = len(common) >= max(1.0, _PAIRED * min(map(len, tasks)))
     left = sum(_task(run) not in common for run in (*base, *current))
     return Slice(

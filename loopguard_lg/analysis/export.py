@@ -77,8 +77,10 @@ def recoveries(policy: Policy, run: Trajectory) -> Iterator[Recovery]:
 
     A run that was compacted on the way is left out: what its model saw is not known.
     """
+    # A chat with a hole in it teaches to answer what was not asked.
     if any(step.get("event") == "compaction" for step in run.steps):
         return
+    # Only the first trigger counts until the run is out: the rest is the same loop.
     loop, trip = None, 0
     for event, verdict in verdicts(policy, run):
         if not isinstance(event, Turn):

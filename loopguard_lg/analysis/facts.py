@@ -123,7 +123,11 @@ class RunFacts:
 
 
 def facts(policy: Policy, run: Trajectory) -> RunFacts:
-    """What the metrics need to know of a run, under a policy."""
+    """What the metrics need to know of a run, under a policy.
+
+    Seconds, tokens and US dollars are those that the recording tells; nothing is
+    estimated. A run without `success` is neither a success nor a failure.
+    """
     rows: list[StepRow] = []
     seen: set[tuple[str, int]] = set()
     used: Used = {}
@@ -218,6 +222,7 @@ def _rows(
     gains = _gains(history)
     for step in turn.steps:
         call = call_digest(step.tool, step.args, policy.tools)
+        # Two tools that take the same arguments are not one call.
         pair = step.tool, call
         idle = step.blocked or gains.get(call) == NOTHING
         yield StepRow(
@@ -247,6 +252,7 @@ def _share(amount: float | None, parts: int) -> float | None:
 
 def _peak(most: Used, now: Mapping[str, float]) -> Used:
     """The larger amount of each limit, with the sum of tokens as one of them."""
+    # `Budget` limits the sum as well, which no turn reports by itself.
     total = now.get("input_tokens", 0) + now.get("output_tokens", 0)
     known = {**now, **({"total_tokens": total} if total else {})}
     return {k: max(most.get(k, 0), known.get(k, 0)) for k in {**most, **known}}

@@ -52,7 +52,7 @@ class Estimate(NamedTuple):
 
 
 def share(k: int, n: int, level: float = LEVEL) -> Estimate:
-    """The share `k / n` with its score interval."""
+    """The share `k / n` with its score interval, from 0 to 1; no figure for no `n`."""
     return Estimate(k / n, *wilson(k, n, level), n) if n else Estimate()
 
 
@@ -71,6 +71,7 @@ def quantile(values: Values, q: float, level: float = LEVEL) -> Estimate:
     tail = (1 - level) / 2
     below = int(ranks.ppf(tail))
     above = int(ranks.ppf(1 - tail)) + 1
+    # 0.55 * 100 is a hair above 55 in binary, which would make it the 56th value.
     return Estimate(
         float(ordered[max(1, math.ceil(q * n - 1e-9)) - 1]),
         float(ordered[below - 1]) if below >= 1 else None,
@@ -156,6 +157,7 @@ def pairs_differ(before: Values, after: Values) -> tuple[Estimate, float]:
     low = math.hypot(second[0], first[1]) ** 2 - 2 * phi * second[0] * first[1]
     high = math.hypot(second[1], first[0]) ** 2 - 2 * phi * second[1] * first[0]
     apart = (up - down) / n
+    # Rounding may leave a square a hair below nothing.
     ends = apart - math.sqrt(max(0.0, low)), apart + math.sqrt(max(0.0, high))
     return Estimate(apart, *ends, n), p
 

@@ -112,6 +112,7 @@ def _left(policy: Policy, run: Trajectory) -> tuple[int, Finding] | None:
     noted = interventions(run)
     if not noted:
         return next(((v.i, loop) for v, loop in acts if v.action != "reflect"), None)
+    # The first one: after it another model, or a person, has taken over.
     until = next((step["i"] for step in noted if leaves(step)), -1)
     loops = [loop for _, loop in takewhile(lambda act: act[0].i <= until, acts)]
     return (until, loops[-1]) if loops else None

@@ -139,6 +139,7 @@ def groups(store: Store, by: Dimension = "all", most: int = 50) -> Iterator[Grou
     found = store.arrays(_GROUPS.format(members=_MEMBERS[by]))
     columns = {key: _plain(values) for key, values in found.items()}
     names = columns.pop("name")
+    # The rows come by name: a group begins where the name changes.
     starts = np.flatnonzero(np.r_[len(names) > 0, names[1:] != names[:-1]])
     ends = zip(starts, [*starts[1:], len(names)], strict=False)
     for start, end in sorted(ends, key=lambda ends: ends[0] - ends[1])[:most]:

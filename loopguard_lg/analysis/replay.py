@@ -98,7 +98,11 @@ def acted_on(verdict: Verdict) -> Finding | None:
 
 
 def check(policy: Policy, run: Trajectory) -> Outcome:
-    """Where the guard would first have acted in a run, and what it saw in all of it."""
+    """Where the guard would first have acted in a run, and what it saw in all of it.
+
+    What it takes grows with the run; the engine's memory does not. Each loop is in
+    `findings` once, as it was first seen.
+    """
     first: dict[str, Any] = {}
     seen: dict[tuple[str, int], Finding] = {}
     for _, verdict in verdicts(policy, run):
@@ -130,23 +134,16 @@ def _trip(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def check_all(
-    policy: Policy, lines: Source, jobs: int = 1
-) -> Iterator[Outcome | TraceFormatError]:
-    """`check` of every line, in order; what can't be read comes as its error.
-
-    Args:
-        policy: The settings; with more than one job it has to pickle.
-        lines: What `readers.lines` gives, of any number of files.
-        jobs: Processes to share the work; they start with the second batch.
-    """
-    return map_runs(partial(check, policy), lines, jobs)
-
-
 def map_runs(
     look: Callable[[Trajectory], R], lines: Source, jobs: int = 1
 ) -> Iterator[R | TraceFormatError]:
-    """`look` at the run of every line, in order, as `check_all` does."""
+    """`look` at the run of every line, in order; what can't be read comes as its error.
+
+    Args:
+        look: What to do with a run; with more than one job it has to pickle.
+        lines: What `readers.lines` gives, of any number of files.
+        jobs: Processes to share the work; they start with the second batch.
+    """
     work = partial(_look_at_batch, look)
     batches = iter(partial(_batch, iter(lines)), [])
     first = next(batches, [])
@@ -176,6 +173,7 @@ def _spread(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R
     with ProcessPoolExecutor(jobs, context, signal.signal, quiet) as pool:
         for item in items:
             waiting.append(pool.submit(work, item))
+            # Two batches a worker: the next one is at hand, and memory stays bounded.
             if len(waiting) > 2 * jobs:
                 yield waiting.popleft().result()
         while waiting:

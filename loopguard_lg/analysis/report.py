@@ -119,6 +119,7 @@ class Worst:
     def runs(self) -> list[tuple[RunFacts, Trajectory]]:
         """The worst of each kind first, then the second of each, ..."""
         kinds = [sorted(kept, reverse=True) for kept in self._kept.values()]
+        # One kind that is wasteful everywhere would else fill the page.
         kinds.sort(key=lambda kept: -kept[0][0])
         ranks = chain.from_iterable(zip_longest(*kinds))
         best = islice((entry for entry in ranks if entry is not None), self._most)

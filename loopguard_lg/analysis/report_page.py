@@ -133,7 +133,7 @@ def _unreadable(problems: Sequence[str]) -> Markup:
 
 
 def figure(key: str, value: float | None) -> str:
-    """A metric's value as a person reads it."""
+    """A metric's value as a person reads it: dollars, steps, or a share in percent."""
     if value is None:
         return "–"
     if key == "cost_per_resolved":

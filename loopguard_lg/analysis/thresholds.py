@@ -92,6 +92,7 @@ def _best(
     spec = next(spec for spec in policy.detectors if spec.kind == kind)
     was = value = getattr(spec, KNOBS[kind])
     best = now
+    # Near the policy's own: a far one that wins on some labels rarely does on others.
     for other in (n for n in (was - 1, was + 1, was + 2) if n >= _FEWEST):
         found = _confusion(with_threshold(policy, kind, other), runs)
         if _better(found, best):

@@ -189,7 +189,9 @@ def timeline(policy: Policy, run: Trajectory) -> Timeline:
 
 
 def clipped(text: str, most: int) -> str:
-    """Text on one line, without secrets, cut where it is longer."""
+    """Text on one line, without secrets, of at most `most` characters; the last is `…`
+    where something is cut.
+    """
     # Not all of a huge text is looked at; the rest counts as something cut off.
     line = " ".join(masked(text[: most * 4]).split())
     whole = len(line) <= most and not text[most * 4 :].strip()

@@ -185,6 +185,7 @@ def _read(use: ToolUse, step: Step, one: Callable[[], Fault]) -> None:
     text = result.text.strip()
     if _has_failed(result.outcome):
         use.failed += 1
+        # What to do stands at the ends of an error; a traceback fills its middle.
         use.mute.add(Fault() if _HELPS.search(text[:1000] + text[-1000:]) else one())
     elif text in _BLANK and result.role not in ("plan", "exit", "wait"):
         use.blank.add(one())

@@ -86,6 +86,7 @@ def load_policy(name: str | None) -> Policy:
     """
     from loopguard_lg.policy import Policy
 
+    # A recording was made under budgets of its own: the default hour is not its.
     return Policy(budget=()) if name is None else Policy.load(name, env={})
 
 

@@ -73,6 +73,7 @@ def postgres(address: str) -> Iterator[dict[str, Any] | str]:
         raise RuntimeError(f"this needs {install_hint('fleet')}") from None
     try:
         with psycopg.connect(address) as connection:
+            # Nobody who analyses a database means to change it.
             connection.read_only = True
 
             def query(text: str, values: Sequence[Any]) -> Rows:

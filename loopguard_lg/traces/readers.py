@@ -149,6 +149,7 @@ def _of_text(file: Source) -> Iterator[Line | TraceFormatError]:
     """The runs of a text: one JSON document, or one value a line."""
     head: list[Raw] = []
     form: Format | None = None
+    # The first lines may be broken, or of a kind that tells nothing.
     for raw in islice(file.lines(), _LOOK):
         value = _value(raw)
         if value is None and not head and _begins_document(file.path, raw):

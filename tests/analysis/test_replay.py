@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
 from loopguard_lg import Budget, Finding, Policy, Repeat
-from loopguard_lg.analysis.replay import BATCH, Outcome, check, check_all
+from loopguard_lg.analysis.replay import BATCH, Outcome, check, map_runs
 from loopguard_lg.errors import TraceFormatError
 from loopguard_lg.traces.model import Trajectory, from_dict
 from loopguard_lg.traces.readers import Line
@@ -94,7 +95,7 @@ def test_outcomes_come_in_order_however_many_share_the_work(jobs: int) -> None:
     ]
     source[70] = Line("f", 70, b"{")
 
-    outcomes = list(check_all(POLICY, source, jobs))
+    outcomes = list(map_runs(partial(check, POLICY), source, jobs))
 
     assert isinstance(outcomes[70], TraceFormatError)
     names = [o.id for o in outcomes if isinstance(o, Outcome)]
@@ -104,4 +105,4 @@ def test_outcomes_come_in_order_however_many_share_the_work(jobs: int) -> None:
 
 def test_nothing_in_is_nothing_out() -> None:
     """An empty source has no outcomes."""
-    assert list(check_all(POLICY, [])) == []
+    assert list(map_runs(partial(check, POLICY), [])) == []

@@ -166,6 +166,7 @@ class _Steps:
         if item.id:
             same = (c for c in self.open if c["id"] == item.id)
             found = next(same, None)
+            # Where others have ids, a foreign one answers nothing of this turn.
             if found is not None or any(c["id"] for c in self.open):
                 return found
         named = (c for c in self.open if item.tool in ("", c["tool"]))
@@ -299,7 +300,13 @@ def known(**values: Any) -> dict[str, Any]:
 
 
 def tokens(given: Any, taken: Any, cached: Any = None) -> dict[str, int] | None:
-    """Tokens of a model call, where something is known of them."""
+    """Tokens of a model call, where something is known of them.
+
+    Args:
+        given: Input tokens, those from the cache included.
+        taken: Output tokens.
+        cached: Input tokens that came from the cache.
+    """
     counts = whole(given), whole(taken), whole(cached)
     if counts[0] is None and counts[1] is None:
         return None

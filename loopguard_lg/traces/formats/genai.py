@@ -50,6 +50,7 @@ def run(spans: Sequence[Span], name: str) -> Fields:
     """The run that the spans of a trace, or of a thread of ours, make."""
     rows = [(span, row) for span in spans if (row := row_of(span))]
     if rows:
+        # Spans of one batch may begin in the same moment; `at` is when a row was made.
         ours = sorted(rows, key=lambda one: (one[0].start or 0.0, one[1].get("at", 0)))
         return steplog.run([row for _, row in ours], name)
     agents = {

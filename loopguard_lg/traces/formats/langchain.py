@@ -210,6 +210,7 @@ def _messages(record: Any) -> list[Any]:
 
 
 def _holds(record: Any) -> bool:
+    # A few will do: a whole history is not looked at to tell its format.
     return any(map(is_message, _messages(record)[:4]))
 
 

@@ -60,6 +60,7 @@ def in_order(seen: Iterable[Seen], agents: Mapping[str, str]) -> Iterator[Item]:
         agents: The agent that each span belongs to, by the span's id; the first one
             is whom people speak to.
     """
+    # Exporters write a span when it ends, so a parent comes after its children.
     every = sorted(seen, key=_start)
     began = first(one.span.start for one in every)
     told, said = None, 0
