@@ -32,7 +32,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from benchmarks.recovery.arms import ARMS, WORDINGS, Arm
 from benchmarks.recovery.simulate import figure
 from benchmarks.recovery.tasks import DESKS, TASKS, Task
-from loopguard_lg.analysis.intervals import mean, paired_amounts_differ, pairs_differ
+from loopguard_lg.analysis.intervals import (
+    mean,
+    paired_amounts_differ,
+    pairs_differ,
+    share,
+)
 from loopguard_lg.testing import ScriptedModel, call
 
 CALLS = 16
@@ -239,7 +244,7 @@ def _line(name: str, runs: Sequence[Row], first: Sequence[Row]) -> str:
     told = [r.changed for r in runs if r.changed is not None]
     ends = [not b for r, b in zip(runs, before, strict=True) if r.exit]
     return (
-        f"{name:32}{len(runs):>5}{figure(mean(solved), 100):>14}"
+        f"{name:32}{len(runs):>5}{figure(share(sum(solved), len(solved)), 100):>14}"
         f"{figure(pairs_differ(before, solved)[0], 100):>14}"
         f"{figure(mean(vain), digits=1):>16}"
         f"{figure(paired_amounts_differ(vain, had)[0], digits=1):>16}"
