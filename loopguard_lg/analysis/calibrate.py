@@ -17,6 +17,7 @@ from typing import Any
 from loopguard_lg.analysis import intervals
 from loopguard_lg.analysis.facts import RunFacts
 from loopguard_lg.analysis.intervals import Estimate
+from loopguard_lg.analysis.told import Told
 
 ENOUGH = 100
 """Successful runs below which a 99th percentile is a guess."""
@@ -37,7 +38,7 @@ _HARD = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Cut(Told):
     """How many successful runs a cap would have cut short."""
 
     cut: int
@@ -48,7 +49,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cap:
+class Cap(Told):
     """One limit, with its evidence.
 
     Attributes:
@@ -63,43 +64,26 @@ class Cap:
     line: Estimate
     cuts: Mapping[str, Cut]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The cap for a machine to read."""
-        cuts = {name: {"cut": c.cut, "of": c.of} for name, c in self.cuts.items()}
-        known = {"limit": self.limit, "cap": self.cap, "line": self.line.as_dict()}
-        return {**known, "cuts": cuts}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(Told):
     """Budgets, and what they rest on.
 
     Attributes:
-        caps: A cap for each limit that the runs say something of.
         model: The model of the runs, where it is one.
         runs: Successful runs.
         of: All runs.
         max_false_stop: The guarantee asked for, if any.
+        caps: A cap for each limit that the runs say something of.
         warnings: What is to be known before the caps are used.
     """
 
-    caps: tuple[Cap, ...]
     model: str | None
     runs: int
     of: int
     max_false_stop: float | None = None
+    caps: tuple[Cap, ...]
     warnings: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """The calibration for a machine to read."""
-        return {
-            "model": self.model,
-            "runs": self.runs,
-            "of": self.of,
-            "max_false_stop": self.max_false_stop,
-            "caps": [cap.as_dict() for cap in self.caps],
-            "warnings": list(self.warnings),
-        }
 
 
 def stop_line(values: Sequence[float], false_stops: float) -> float:

@@ -18,6 +18,7 @@ from loopguard_lg.analysis import intervals
 from loopguard_lg.analysis.blame import Cause, causes
 from loopguard_lg.analysis.facts import RunFacts
 from loopguard_lg.analysis.intervals import Estimate
+from loopguard_lg.analysis.told import Told
 
 Runs: TypeAlias = Sequence[RunFacts]
 Figure: TypeAlias = Literal["loop rate", "hard caps", "success", "steps", "cost"]
@@ -51,7 +52,7 @@ class Margins:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Told):
     """One figure before and after.
 
     Attributes:
@@ -74,22 +75,9 @@ class Change:
     margin: float
     worse: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """The change for a machine to read."""
-        return {
-            "figure": self.figure,
-            "before": self.before,
-            "after": self.after,
-            "difference": self.difference.as_dict(),
-            "p": self.p,
-            "test": self.test,
-            "margin": self.margin,
-            "worse": self.worse,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class Slice(Told):
     """The changes in some of the tasks.
 
     Attributes:
@@ -106,29 +94,19 @@ class Slice:
     left_out: int
     changes: tuple[Change, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The slice for a machine to read."""
-        return {
-            "name": self.name,
-            "paired": self.paired,
-            "runs": list(self.runs),
-            "left_out": self.left_out,
-            "changes": [change.as_dict() for change in self.changes],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Told):
     """What became of a set of runs.
 
     Attributes:
-        slices: The changes in all tasks, and in those that are long for good reason.
         long: So many steps make a task long.
+        slices: The changes in all tasks, and in those that are long for good reason.
         causes: What may be behind it, the likeliest first.
     """
 
-    slices: tuple[Slice, ...]
     long: int
+    slices: tuple[Slice, ...]
     causes: tuple[Cause, ...]
 
     @property
@@ -138,12 +116,8 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """The comparison for a machine to read."""
-        return {
-            "regressed": self.regressed,
-            "long": self.long,
-            "slices": [part.as_dict() for part in self.slices],
-            "causes": [cause.as_dict() for cause in self.causes],
-        }
+        # A dataclass with slots is not the class that a bare `super()` looks for.
+        return {"regressed": self.regressed, **Told.as_dict(self)}
 
 
 def compare(

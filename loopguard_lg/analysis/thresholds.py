@@ -9,6 +9,7 @@ from typing import Any
 from loopguard_lg.analysis.labels import Label
 from loopguard_lg.analysis.replay import check
 from loopguard_lg.analysis.score import Confusion
+from loopguard_lg.analysis.told import Told
 from loopguard_lg.policy import Policy
 from loopguard_lg.traces.model import Trajectory
 
@@ -31,7 +32,7 @@ ENOUGH = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Told):
     """A threshold that does better than the policy's own.
 
     Attributes:
@@ -49,12 +50,6 @@ class Choice:
     value: int
     before: Confusion
     after: Confusion
-
-    def as_dict(self) -> dict[str, Any]:
-        """The choice for a machine to read."""
-        known = {"kind": self.kind, "knob": self.knob, "was": self.was}
-        sides = {"before": self.before.as_dict(), "after": self.after.as_dict()}
-        return {**known, "value": self.value, **sides}
 
 
 def choose(
