@@ -22,6 +22,7 @@ from loopguard_lg.adapters.driving import CutOffError, Run, Work
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tree import level
+from loopguard_lg.adapters.view import completed
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import Escalate
 from loopguard_lg.memory import load
@@ -137,7 +138,8 @@ class ToolCall:
         """The result with advice, and with what was measured of it in its metadata.
 
         A command keeps everything else that it does; results of other calls in it, and
-        lists of anything else, are left as they are.
+        lists of anything else, are left as they are. One to a parent has an answer for
+        each call beside it: their own stay behind in the graph that is left.
         """
         if isinstance(result, ToolMessage):
             return self._noted(ask, result, mark)
@@ -151,6 +153,8 @@ class ToolCall:
             else message
             for message in update[self.key]
         ]
+        if getattr(result, "graph", None) == Command.PARENT:
+            noted = [*completed(noted)]
         return replace(result, update={**update, self.key: noted})
 
     def _noted(

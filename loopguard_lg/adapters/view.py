@@ -58,6 +58,18 @@ def answered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return out
 
 
+def completed(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """The messages with every call of the newest reply answered, in order.
+
+    Those are all that may be new to a state which has the others.
+    """
+    calling = (n for n, m in enumerate(messages) if getattr(m, "tool_calls", None))
+    at = max(calling, default=None)
+    if at is None:
+        return messages
+    return [*messages[:at], *answered(messages[at:])]
+
+
 def _following(messages: Sequence[BaseMessage], at: int) -> list[int]:
     """Where the results of a reply are: up to the next one."""
     places: list[int] = []

@@ -157,3 +157,15 @@ def test_a_task_that_goes_round_is_caught(way: Way) -> None:
 
     assert last(state).response_metadata["loopguard_exit"]["reason"] == "loop"
     assert calls(models) < 20
+
+
+def test_a_hand_over_beside_other_calls_leaves_none_unanswered(way: Way) -> None:
+    """Their results stay behind in the agent that is left; the others read that."""
+    batch = [call("search", query="x"), call("transfer_to_bob"), call("read", path="a")]
+    app, models = swarm({"alice": [batch], "bob": ["done"]})
+
+    state = way(app, ask(), THREAD)
+
+    validate_history([*state["messages"], ("user", "and now?")])
+    texts = [m.text for m in models["bob"].requests[0].messages[2:]]
+    assert [text.startswith("No result") for text in texts] == [True, False, True]
