@@ -27,6 +27,7 @@ from langgraph.func import task
 
 from loopguard_lg import hooks, prompts
 from loopguard_lg.adapters import exits, leave, tree
+from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run, Work
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import identified
@@ -322,10 +323,7 @@ def _tool(session: Session, asked: Asked) -> Work[Any]:
     guard, call = session.guard, asked.find(_is_call)
     past = session.messages
     ask = guard.ask(session.memory, call, past, session.tools)
-    answer = guard.before_tool(ask)
-    if answer is None and _is_question(call, past):
-        answer = leave.asked(call, past, resumable=is_resumable(current_config()))
-    if answer is not None:
+    if (answer := _answer(guard, ask)) is not None:
         session.marks[call["id"] or ""] = dict(mark_of(answer))
         return answer
     mark = session.marks.setdefault(call["id"] or "", {})
@@ -338,6 +336,15 @@ def _tool(session: Session, asked: Asked) -> Work[Any]:
     if isinstance(out, ToolMessage):
         out = with_mark(guard.acts.advised(ask, out), mark)
     return out
+
+
+def _answer(guard: Guard, ask: Ask) -> ToolMessage | None:
+    """The answer to a call that is not to be executed: the guard's, or a person's."""
+    answer = guard.before_tool(ask)
+    if answer is not None or not _is_question(ask.call, ask.messages):
+        return answer
+    resumable = is_resumable(current_config())
+    return leave.asked(ask.call, ask.messages, resumable=resumable)
 
 
 def _is_question(call: Mapping[str, Any], past: Sequence[BaseMessage]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from langgraph.graph import END, StateGraph
@@ -73,18 +74,13 @@ def _by_graph(builder: Builder) -> dict[str, Any]:
 
 def _by_middleware(builder: Builder) -> dict[str, Any]:
     """An agent with the middleware: its two nodes check budgets, whatever leads in."""
-    own = [name for name in builder.nodes if name in ("model", "tools")]
-    hooks = [name for name in builder.nodes if name not in own]
-    tools = [
-        name
-        for runnable in _runnables(builder)
-        for name in getattr(runnable, "tools_by_name", ())
-    ]
+    roles = {n: n if n in ("model", "tools") else None for n in builder.nodes}
+    tools = (getattr(r, "tools_by_name", ()) for r in _runnables(builder))
     return {
-        "nodes": {name: name if name in own else None for name in builder.nodes},
-        "edges": [{**edge, "guarded": edge["to"] in own} for edge in _edges(builder)],
-        "tools": sorted(tools),
-        "open": [{"what": name, "why": _HOOK} for name in hooks],
+        "nodes": roles,
+        "edges": [{**e, "guarded": bool(roles.get(e["to"]))} for e in _edges(builder)],
+        "tools": sorted(chain.from_iterable(tools)),
+        "open": [{"what": n, "why": _HOOK} for n, role in roles.items() if not role],
     }
 
 

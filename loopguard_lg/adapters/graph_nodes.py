@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
-from loopguard_lg import budgets, hooks
+from loopguard_lg import hooks
 from loopguard_lg.adapters import driving, graph_files, graph_shared, past
 from loopguard_lg.adapters.driving import Run, adrive, drive
 from loopguard_lg.adapters.exits import KEY, tagged
@@ -49,7 +49,7 @@ from loopguard_lg.adapters.graph_state import (
     with_update,
     written,
 )
-from loopguard_lg.adapters.ledger import Ledger
+from loopguard_lg.adapters.ledger import Ledger, spent
 from loopguard_lg.adapters.messages import is_word, newest_reply, tokens_of
 from loopguard_lg.adapters.plan import shown
 from loopguard_lg.adapters.restore import plain, restored, unwritten
@@ -191,12 +191,16 @@ class Node:
             there = message.id in known or any(message is m for m in old)
             return is_word(message) and not there
 
+        def named(found: list[BaseMessage]) -> list[BaseMessage]:
+            return [
+                _named(message) if is_new(message) else message for message in found
+            ]
+
         if is_answered(config) or not any(map(is_new, written(out, key))):
             return out, []
-        out = rewritten(
-            out, key, lambda found: [_named(m) if is_new(m) else m for m in found]
-        )
-        return out, [m.id for m in written(out, key) if is_new(m) and m.id]
+        out = rewritten(out, key, named)
+        ids = [message.id for message in filter(is_new, written(out, key))]
+        return out, [id_ for id_ in ids if id_]
 
     def _checked(self, state: State, config: RunnableConfig, out: Any) -> Any:
         targets = gotos(out)
@@ -213,25 +217,6 @@ def _named(message: BaseMessage) -> BaseMessage:
     if message.id or not isinstance(message, HumanMessage):
         return message
     return message.model_copy(update={"id": str(uuid4())})
-
-
-def spent(entry: Ledger, seconds: float) -> dict[str, float]:
-    """What a node spent, in the units of a budget."""
-    out: dict[str, float] = {"seconds": max(0.0, seconds)}
-    for inner in entry.mark().get("nested", ()):
-        calls, cost = inner["model_calls"], inner["cost"]
-        out = budgets.add(
-            out,
-            {
-                "model_calls": calls,
-                "input_tokens": inner["input"],
-                "output_tokens": inner["output"],
-                "usd": cost or 0,
-                "unpriced": calls if cost is None else 0,
-                "estimated": calls if inner["estimated"] else 0,
-            },
-        )
-    return {name: amount for name, amount in out.items() if amount}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,12 +263,7 @@ class ModelNode(Node):
                     raise
                 return self._without_stronger(look, error)
         seconds = site.clock() - started
-        site.tell(look)  # not before: a node that is retried looks again
-        out = rewritten(out, site.key, lambda found: _without(found, view))
-        if not site.guard.policy.observe_only:
-            memory = look.plan.memory
-            out = rewritten(out, site.key, lambda found: tagged(found, memory))
-        reply, _ = newest_reply(written(out, site.key))
+        out, reply = self._seen(look, view, out)
         if reply is not None and not reply.tool_calls:
             messages = look.scene.messages
             look = yield from graph_shared.after(site, look, config, messages)
@@ -292,6 +272,18 @@ class ModelNode(Node):
         return self.done(
             state, config, out, self._beyond(entry, reply, seconds), **update
         )
+
+    def _seen(
+        self, look: Look, view: Sequence[BaseMessage], out: Any
+    ) -> tuple[Any, AIMessage | None]:
+        """What goes into the state of what the node returned, and the reply in it."""
+        site = self.site
+        site.tell(look)  # not before: a node that is retried looks again
+        out = rewritten(out, site.key, lambda found: _without(found, view))
+        if not site.guard.policy.observe_only:
+            memory = look.plan.memory
+            out = rewritten(out, site.key, lambda found: tagged(found, memory))
+        return out, newest_reply(written(out, site.key))[0]
 
     def _drawn(
         self, look: Look, view: Sequence[BaseMessage], config: RunnableConfig, run: Run

@@ -237,11 +237,10 @@ class Site:
     def _is_out(self, state: State) -> bool:
         """Whether a budget leaves no room for the calls that are pending."""
         memory = memories.load(state.get(CHANNEL))
-        host = memory["host"]
-        spend = (host.get("open") or {}).get("spend", {})
-        beside = unseen(state.get(BESIDE), host.get("beside"), self.word(state))
+        seen = memory["host"].get("beside")
+        beside = unseen(state.get(BESIDE), seen, self.word(state))
         used = {
-            scope: budgets.add(amounts, spend, beside[scope])
+            scope: budgets.add(amounts, tree.asked(memory), beside[scope])
             for scope, amounts in memory["used"].items()
         }
         policy = self.guard.policy

@@ -15,6 +15,7 @@ from loopguard_lg.adapters.graph_site import Site
 from loopguard_lg.adapters.graph_state import Shape, shape
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.ladder import Escalate
+from loopguard_lg.policy import Policy
 
 Builder = StateGraph[Any, Any, Any, Any]
 Runs = Runnable[Any, Any]
@@ -32,13 +33,8 @@ def stronger_node(
         leads_on: The model's node has ways on other than its own commands.
     """
     own: Any = builder.nodes[site.model]
-    rungs = site.guard.policy.ladder.rungs
-    models = {
-        number: rung.model
-        for number, rung in enumerate(rungs, 1)
-        if isinstance(rung, Escalate) and rung.model is not None
-    }
     if stronger is None:
+        models = _models(site.guard.policy)
         by_rung = {n: _chat(builder, site, m, leads_on) for n, m in models.items()}
         return own.runnable, shape(builder, own.input_schema), by_rung
     if isinstance(stronger, str) and stronger in builder.nodes:
@@ -48,6 +44,15 @@ def stronger_node(
         chat = _chat(builder, site, stronger, leads_on)
         return chat, shape(builder, own.input_schema), {}
     return *_coerced(builder, stronger), {}
+
+
+def _models(policy: Policy) -> dict[int, Any]:
+    """The models that rungs name, by the number of the rung."""
+    return {
+        number: rung.model
+        for number, rung in enumerate(policy.ladder.rungs, 1)
+        if isinstance(rung, Escalate) and rung.model is not None
+    }
 
 
 def _coerced(builder: Builder, node: Any) -> tuple[Runs, Shape]:

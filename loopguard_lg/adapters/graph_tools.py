@@ -14,7 +14,7 @@ from loopguard_lg import budgets, memory as memories
 from loopguard_lg.adapters import driving, graph_files, leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run
-from loopguard_lg.adapters.graph_nodes import Node, Work, spent
+from loopguard_lg.adapters.graph_nodes import Node, Work
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import (
     CHANNEL,
@@ -25,6 +25,7 @@ from loopguard_lg.adapters.graph_state import (
     written,
 )
 from loopguard_lg.adapters.kept import once
+from loopguard_lg.adapters.ledger import spent
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
 from loopguard_lg.adapters.tool_call import failed, leads_on
 from loopguard_lg.steps import Step
@@ -131,15 +132,22 @@ class ToolsNode(Node):
 
     def _groups(self, left: list[Ask]) -> list[list[Ask]]:
         """The calls in the groups that they are executed in: what has to wait, or may
-        be tried again, comes last and alone. Calls that share an id stay together: only
-        their order tells whose result is whose.
+        be tried again, comes last and alone.
+        """
+        apart = self._apart(left)
+        rest = [ask for ask in left if ask.call["id"] not in apart]
+        single = [[ask] for ask in left if ask.call["id"] in apart]
+        return [rest, *single] if rest or not single else single
+
+    def _apart(self, left: list[Ask]) -> set[str]:
+        """Ids of calls that are executed alone. Calls that share an id stay together:
+        only their order tells whose result is whose.
         """
         ids = {ask.call["id"] for ask in left}
-        splits = len(left) > 1 and len(ids) == len(left)
-        alone = [splits and self.site.guard.acts.is_alone(ask) for ask in left]
-        rest = [ask for ask, apart in zip(left, alone, strict=True) if not apart]
-        single = [[ask] for ask, apart in zip(left, alone, strict=True) if apart]
-        return [rest, *single] if rest or not single else single
+        if len(left) == 1 or len(ids) < len(left):
+            return set()
+        is_alone = self.site.guard.acts.is_alone
+        return {ask.call["id"] for ask in left if is_alone(ask)}
 
     def _answers(
         self, state: State, config: RunnableConfig, batch: _Batch

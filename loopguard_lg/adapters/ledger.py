@@ -19,6 +19,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.tracers.context import register_configure_hook
 
+from loopguard_lg import budgets
 from loopguard_lg.adapters.estimates import estimated
 from loopguard_lg.adapters.messages import tokens_of
 from loopguard_lg.budgets import Price
@@ -184,3 +185,22 @@ def report_progress(note: str = "") -> None:
     entry = _current.get()
     if entry is not None:
         entry.notes.append(note or "progress")
+
+
+def spent(entry: Ledger, seconds: float) -> dict[str, float]:
+    """What a node spent, in the units of a budget."""
+    out: dict[str, float] = {"seconds": max(0.0, seconds)}
+    for inner in entry.mark().get("nested", ()):
+        calls, cost = inner["model_calls"], inner["cost"]
+        out = budgets.add(
+            out,
+            {
+                "model_calls": calls,
+                "input_tokens": inner["input"],
+                "output_tokens": inner["output"],
+                "usd": cost or 0,
+                "unpriced": calls if cost is None else 0,
+                "estimated": calls if inner["estimated"] else 0,
+            },
+        )
+    return {name: amount for name, amount in out.items() if amount}

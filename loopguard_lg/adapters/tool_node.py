@@ -276,7 +276,12 @@ class GuardedToolNode(ToolNode):
         turn = past.turn(_results(out, self._key))
         out = signed(out, self._key, self._guard.agent, part=turn is None)
         if turn is None and not past.tells:
-            return out  # sent out one by one: the next batch tells
+            return out  # sent out one by one: the next batch tells, and one task of it
+        return self._annotated(past, turn, out)
+
+    def _annotated(
+        self, past: Past, turn: Sequence[BaseMessage] | None, out: Any
+    ) -> Any:
         found = _results(out, self._key)
         verdict, memory = self._fed(past, turn or [])
         after = [*past.messages, *found]
