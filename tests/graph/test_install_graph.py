@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -25,6 +24,7 @@ from loopguard_lg.errors import PolicyError
 from loopguard_lg.testing.doubles import ScriptedModel, call
 from tests.graph.graphs import (
     PATHS,
+    Clock,
     Reporting,
     guarded,
     limited,
@@ -260,15 +260,14 @@ async def test_async_nodes_and_conditions_are_awaited() -> None:
 
 async def test_a_hung_call_is_cut_when_the_seconds_are_used() -> None:
     """On an event loop the batch is ended, answered, and the run leaves."""
+    clock = Clock()
 
     async def tools(state: Reporting) -> Any:
+        clock.now = 1.0
         await asyncio.Event().wait()
 
     model = ScriptedModel(replies=[call("read", path="a")])
-
-    graph = guarded(
-        react(model, tools=tools), limited(seconds=0.05), clock=time.perf_counter
-    )
+    graph = guarded(react(model, tools=tools), limited(seconds=0.05), clock=clock)
     state = await graph.ainvoke(ask(), THREAD)
 
     assert "the budget of seconds is used" in results(state["messages"])[0].text
