@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,19 +14,20 @@ from loopguard_lg import budgets, memory as memories
 from loopguard_lg.adapters import driving, graph_files, leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run
+from loopguard_lg.adapters.graph_joined import joined, merged
 from loopguard_lg.adapters.graph_nodes import Node, Work
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import (
     CHANNEL,
     State,
     opened,
-    parts,
     rewritten,
     written,
 )
 from loopguard_lg.adapters.kept import once
 from loopguard_lg.adapters.ledger import spent
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
+from loopguard_lg.adapters.tool_batch import carried
 from loopguard_lg.adapters.tool_call import failed, leads_on
 from loopguard_lg.steps import Step
 
@@ -115,9 +116,9 @@ class ToolsNode(Node):
                 out = rewritten(out, self.site.key, lambda found: _whole(found, batch))
             outs.append(out)
         spend = budgets.add(*took) if took else None
-        out = _joined(outs, self.site.key, batch.calls)
-        out = _merged(out, self.site.key, answers, batch.calls)
-        return self.done(state, config, out, spend)
+        out = joined(outs, self.site.key, batch.calls)
+        out = merged(out, self.site.key, answers, batch.calls)
+        return self.done(state, config, carried(out, self.site.key), spend)
 
     def _once(self, group: list[Ask], config: RunnableConfig, work: Work) -> Work:
         """`work`, done once where the call that it executes is made at most once."""
@@ -279,7 +280,7 @@ class ToolsNode(Node):
             self._failed(out, [ask]) if isinstance(out, Exception) else out
             for out, ask in zip(outs, group, strict=True)
         ]
-        return _joined(done, site.key, [ask.call for ask in group])
+        return joined(done, site.key, [ask.call for ask in group])
 
     @property
     def _returns(self) -> bool:
@@ -331,78 +332,3 @@ def _whole(found: Sequence[BaseMessage], batch: _Batch) -> list[BaseMessage]:
     """What a node wrote, with the reply whole again if it is in there."""
     reply = batch.reply
     return [reply if reply and m.id and m.id == reply.id else m for m in found]
-
-
-def _joined(outs: Sequence[Any], key: str, calls: Sequence[Call]) -> Any:
-    """What a node returned for each group of calls, in the order of the calls."""
-    if len(outs) == 1:
-        return outs[0]
-    commands = (_command(part, key) for out in outs for part in parts(out))
-    single = [one for command in commands for one in _single(command, key)]
-    return _in_order(single, lambda part: _id_in(written(part, key)), calls)
-
-
-def _single(part: Any, key: str) -> Iterator[Any]:
-    """What a node wrote with one result in each command, so that they can be sorted."""
-    found = written(part, key)
-    if sum(isinstance(message, ToolMessage) for message in found) < 2:
-        yield part
-        return
-    yield rewritten(part, key, lambda messages: messages[:1])
-    for message in found[1:]:
-        yield Command(update={key: [message]})
-
-
-def _command(part: Any, key: str) -> Command[Any]:
-    if isinstance(part, Command):
-        return part
-    return Command(update={key: [part]} if isinstance(part, BaseMessage) else part)
-
-
-def _merged(
-    out: Any, key: str, answers: Mapping[int, ToolMessage], calls: Sequence[Call]
-) -> Any:
-    """What a node returned with the guard's answers, by position, among it."""
-    if not answers:
-        return out
-    if isinstance(out, Mapping | Command) and written(out, key):
-        return rewritten(
-            out, key, lambda found: _in_order(found, _id_of, calls, answers)
-        )
-    alone: dict[int, Command[Any]] = {
-        n: Command(update={key: [answer]}) for n, answer in answers.items()
-    }
-    single = [one for part in parts(out) for one in _single(part, key)]
-    return _in_order(single, lambda part: _id_in(written(part, key)), calls, alone)
-
-
-def _in_order(
-    found: Sequence[Any],
-    id_of: Callable[[Any], str | None],
-    calls: Sequence[Call],
-    answers: Mapping[int, Any] | None = None,
-) -> list[Any]:
-    """What was found, and the guard's answers, in the order of the calls.
-
-    Calls may share an id: what is found is of those that the guard has not answered,
-    in turn.
-    """
-    placed = [*(answers or {}).items()]
-    ids = [call["id"] or "" for call in calls]
-    left = [(n, id_) for n, id_ in enumerate(ids) if n not in dict(placed)]
-    for one in found:
-        id_ = id_of(one)
-        at = next((pair for pair in left if pair[1] == id_), None)
-        if at is not None:
-            left.remove(at)
-        place = at[0] if at else ids.index(id_) if id_ in ids else len(ids)
-        placed.append((place, one))
-    return [one for _, one in sorted(placed, key=lambda pair: pair[0])]
-
-
-def _id_of(message: BaseMessage) -> str | None:
-    return message.tool_call_id if isinstance(message, ToolMessage) else None
-
-
-def _id_in(found: Sequence[BaseMessage]) -> str | None:
-    return next((id_ for id_ in map(_id_of, found) if id_ is not None), None)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from loopguard_lg.adapters import exits
-from loopguard_lg.adapters.graph_state import rewritten
+from loopguard_lg.adapters.graph_state import leaves_graph, parts, rewritten, written
 from loopguard_lg.adapters.messages import (
     mark_of,
     newest_reply,
@@ -21,6 +21,7 @@ from loopguard_lg.adapters.messages import (
 )
 from loopguard_lg.adapters.tool_call import read
 from loopguard_lg.adapters.transcript import results_after
+from loopguard_lg.adapters.view import completed
 from loopguard_lg.engine import Verdict
 from loopguard_lg.memory import Memory, fresh
 
@@ -181,3 +182,29 @@ def replaced(out: Any, old: ToolMessage, new: ToolMessage, key: str) -> Any:
     if isinstance(out, list):
         return [replaced(part, old, new, key) for part in out]
     return rewritten(out, key, lambda found: [new if m is old else m for m in found])
+
+
+def carried(out: Any, key: str) -> Any:
+    """What a node returns, with an answer for each call beside a hand-over to a parent.
+
+    The parent is told of nothing but the command that hands over, so that the results
+    of the other calls have to be in there.
+    """
+    found = parts(out)
+    if not leaves_graph(out):
+        return out
+    beside = [
+        m for part in found if not leaves_graph(part) for m in results_in(part, key)
+    ]
+    known = {message.tool_call_id for message in beside}
+
+    def whole(messages: list[BaseMessage]) -> list[BaseMessage]:
+        kept = [m for m in messages if getattr(m, "tool_call_id", None) not in known]
+        return [*completed([*kept, *beside])]
+
+    return [rewritten(p, key, whole) if leaves_graph(p) else p for p in found]
+
+
+def results_in(part: Any, key: str) -> list[ToolMessage]:
+    """The results of calls that a node wrote."""
+    return [m for m in written(part, key) if isinstance(m, ToolMessage)]

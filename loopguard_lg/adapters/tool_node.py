@@ -30,13 +30,13 @@ from loopguard_lg import hooks, prompts
 from loopguard_lg.adapters import misspelled
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import Work, adrive, drive
-from loopguard_lg.adapters.graph_state import written
 from loopguard_lg.adapters.kept import once
 from loopguard_lg.adapters.messages import newest_reply, newest_word, refused
 from loopguard_lg.adapters.past import with_host
 from loopguard_lg.adapters.session import Guard
 from loopguard_lg.adapters.tool_batch import (
     Past,
+    carried,
     exit_report,
     history,
     is_first,
@@ -44,6 +44,7 @@ from loopguard_lg.adapters.tool_batch import (
     noted,
     replaced,
     report_of,
+    results_in,
     signed,
     told_up_to,
 )
@@ -273,8 +274,10 @@ class GuardedToolNode(ToolNode):
     def _with_note(self, past: Past, out: Any) -> Any:
         if not past.messages:
             return out
-        turn = past.turn(_results(out, self._key))
-        out = signed(out, self._key, self._guard.agent, part=turn is None)
+        turn = past.turn(results_in(out, self._key))
+        out = signed(
+            carried(out, self._key), self._key, self._guard.agent, part=turn is None
+        )
         if turn is None and not past.tells:
             return out  # sent out one by one: the next batch tells, and one task of it
         return self._annotated(past, turn, out)
@@ -282,7 +285,7 @@ class GuardedToolNode(ToolNode):
     def _annotated(
         self, past: Past, turn: Sequence[BaseMessage] | None, out: Any
     ) -> Any:
-        found = _results(out, self._key)
+        found = results_in(out, self._key)
         verdict, memory = self._fed(past, turn or [])
         after = [*past.messages, *found]
         report = exit_report(verdict, memory, after) or past.over
@@ -325,10 +328,6 @@ class GuardedToolNode(ToolNode):
             text=text,
         )
         hooks.notify(self._guard.observers, event)
-
-
-def _results(out: Any, key: str) -> list[ToolMessage]:
-    return [m for m in written(out, key) if isinstance(m, ToolMessage)]
 
 
 def _missing(policy: Policy) -> Iterator[str]:

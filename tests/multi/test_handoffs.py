@@ -1,17 +1,29 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import InjectedState, ToolNode
+from langgraph.types import Command
 from langgraph_swarm import create_swarm
 
-from loopguard_lg import Budget, LoopGuardMiddleware, Policy
+from loopguard_lg import (
+    Budget,
+    GuardedToolNode,
+    LoopGuardMiddleware,
+    Policy,
+    ToolPolicy,
+    guard_graph,
+)
 from loopguard_lg.adapters.handoffs import handoff_tool
 from loopguard_lg.testing.doubles import ScriptedModel, call
+from loopguard_lg.testing.histories import assert_valid_history
+from tests.graph.graphs import react
 from tests.middleware.runs import THREAD, TOOLS, Way, ask, executed, guarded, last
 
 TEAM = ("alice", "bob", "carol")
@@ -129,3 +141,38 @@ def test_hand_overs_of_a_batch_are_counted_one_by_one(order: int, way: Way) -> N
     way(agent, ask(), THREAD)
 
     assert sorted(executed) == ["delegate a", "read x"]
+
+
+@tool
+def to_bob(
+    state: Annotated[Any, InjectedState],
+    tool_call_id: Annotated[str, InjectedToolCallId],
+) -> Any:
+    """Hand over to bob."""
+    said = ToolMessage("over to bob", tool_call_id=tool_call_id)
+    update = {"messages": [*state["messages"], said]}
+    return Command(graph=Command.PARENT, goto="bob", update=update)
+
+
+@pytest.mark.parametrize("by", ["graph", "graph, one call apart", "node"])
+def test_a_hand_over_takes_the_results_beside_it_along(by: str) -> None:
+    """A node that executes the whole batch gives them to the parent, in order."""
+    batch = [call("search", query="q"), call("to_bob"), call("read", path="a")]
+    node = GuardedToolNode if by == "node" else ToolNode
+    alice = react(ScriptedModel([batch]), MessagesState, node([*TOOLS, to_bob]))
+    if by != "node":
+        apart = {"search": ToolPolicy(once=True)} if "apart" in by else {}
+        alice = guard_graph(alice, Policy(tools=apart), model="agent", tools="tools")
+    team: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
+    team.add_node("alice", alice.compile(), destinations=("bob",))
+    team.add_node("bob", lambda _: {"messages": [("ai", "done")]})
+    team.add_edge(START, "alice")
+
+    messages = team.compile().invoke(ask())["messages"]
+
+    assert_valid_history(messages, request=False)
+    assert [m.text.split()[0] for m in messages[2:5]] == [
+        "document",
+        "over",
+        "contents",
+    ]
