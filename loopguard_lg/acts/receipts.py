@@ -49,6 +49,11 @@ def is_done(receipts: Receipts, call: Made) -> bool:
     return call.policy.once and call.digest in receipts[::2]
 
 
+def is_lost(lost: Sequence[int], call: Made) -> bool:
+    """Whether nobody knows how a call ended that may be made once."""
+    return call.policy.once and call.digest in lost
+
+
 def is_twin(call: Made, ahead: Iterable[Made]) -> bool:
     """Whether the same call stands before a call that may be made once."""
     return call.policy.once and any(one.digest == call.digest for one in ahead)

@@ -145,16 +145,15 @@ class Acts:
         """What came of the same call earlier, where that stands in its place."""
         others = [self._plan(ask, call) for call in ahead]
         reply, results = newest_reply(ask.messages)
-        if reply is not None:
-            batch = remembered.batch(self.policy, reply, results, ask.tools)
-            others += [one for one in batch if one.worked]
+        batch = remembered.batch(self.policy, reply, results, ask.tools)
+        others += [one for one in batch if one.worked]
         if receipts.is_done(ask.acts.get("done", []), plan):
             return remembered.again(
                 ask.call,
                 remembered.receipt(self.policy, ask.messages, ask.tools, plan),
                 prompts.done(),
             )
-        if plan.policy.once and plan.digest in ask.acts.get("lost", []):
+        if receipts.is_lost(ask.acts.get("lost", []), plan):
             return remembered.again(ask.call, None, prompts.lost())
         if receipts.is_twin(plan, others):
             return remembered.again(ask.call, None, prompts.twin())
@@ -326,14 +325,10 @@ class Acts:
             events: What has happened since.
         """
         opened, known = host.get("open") or {}, host.get("acts") or {}
-        id_ = opened.get("id")
-        reply, results = newest_reply(scene.messages, id_) if id_ else (None, [])
-        lost = opened.get("once", []) if id_ and reply is None else None
-        if not (known or lost) and not self._concerned(reply, scene.tools):
+        reply, results, lost = _ended(opened, scene.messages)
+        if not (known or lost or self._concerned(reply, scene.tools)):
             return {}
-        batch = []
-        if reply is not None:
-            batch = remembered.batch(self.policy, reply, results, scene.tools)
+        batch = remembered.batch(self.policy, reply, results, scene.tools)
         said = any(isinstance(event, Human) for event in events)
         new = "word" in fresh and fresh["word"] != host.get("forked")
         return state.after(known, batch, new_word=new, answered=said, lost=lost)
@@ -359,6 +354,19 @@ class Acts:
                 batch = remembered.batch(self.policy, message, results, tools)
                 acts = state.after(acts, batch, answered=_has_asked(message, results))
         return acts
+
+
+def _ended(
+    opened: Mapping[str, Any], messages: Sequence[BaseMessage]
+) -> tuple[AIMessage | None, list[ToolMessage], Sequence[int] | None]:
+    """The reply whose calls were under way, and their results.
+
+    Where it is gone, the calls of it that are made at most once in place of both.
+    """
+    if not (id_ := opened.get("id")):
+        return None, [], None
+    reply, results = newest_reply(messages, id_)
+    return reply, results, opened.get("once", []) if reply is None else None
 
 
 def _is_retried(ask: Ask, plan: calls.Made) -> bool:

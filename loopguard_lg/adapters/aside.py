@@ -28,20 +28,25 @@ def told(
         events: What has happened.
         beside: What was spent, by scope.
     """
-    run = beside.get("run") or {}
-    at = next((n for n, e in enumerate(events) if isinstance(e, Turn)), None)
-    out, left = list(events), dict(beside)
-    if at is None or not run:
-        return out, left
-    turn = out[at]
-    assert isinstance(turn, Turn)
+    out, run = list(events), beside.get("run") or {}
+    for at, event in enumerate(events):
+        if run and isinstance(event, Turn):
+            out[at] = _with(event, run)
+            return out, {"run": {}, "thread": _earlier(beside.get("thread") or {}, run)}
+    return out, dict(beside)
+
+
+def _with(turn: Turn, run: Used) -> Turn:
+    """The turn with what the run has spent beside it."""
     seconds = (turn.seconds or 0) + run.get("seconds", 0)
     nested = (*turn.nested, *_nested(run))
-    out[at] = replace(turn, nested=nested, seconds=seconds or turn.seconds)
-    earlier = budgets.add(
-        beside.get("thread") or {}, {name: -amount for name, amount in run.items()}
-    )
-    return out, {"run": {}, "thread": {k: v for k, v in earlier.items() if v}}
+    return replace(turn, nested=nested, seconds=seconds or turn.seconds)
+
+
+def _earlier(thread: Used, run: Used) -> Used:
+    """What earlier runs of a thread have spent."""
+    earlier = budgets.add(thread, {name: -amount for name, amount in run.items()})
+    return {name: amount for name, amount in earlier.items() if amount}
 
 
 def charged(

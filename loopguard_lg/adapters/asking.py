@@ -141,33 +141,42 @@ def read(answer: Any, offered: Sequence[str]) -> Answer:
         offered: The choices that there were; none where the model asked.
     """
     plain = _plain(answer, offered)
-    text, chosen, to = _text(plain), _chosen(plain), _raised(plain)
-    spends = "raise_budget" in offered
-    if spends and chosen is None and _grants(plain, to):
-        chosen = "raise_budget"
-    if chosen in offered:
-        bad = chosen == "raise_budget" and to is None and _names_amount(plain)
-        return Answer(text, chosen, to, clear=not bad)
-    return Answer(text, clear=not offered or (chosen is None and not spends))
+    text, to = _text(plain), _raised(plain)
+    chosen = _choice(plain, to, offered)
+    if chosen not in offered:
+        words = chosen is None and "raise_budget" not in offered
+        return Answer(text, clear=words or not offered)
+    lacks = to is None and _names_amount(plain)
+    return Answer(text, chosen, to, clear=chosen != "raise_budget" or not lacks)
 
 
 def _plain(answer: Any, offered: Sequence[str]) -> Any:
     """The answer without the shape of a decision."""
-    found = answer
-    if isinstance(answer, Mapping):
-        decisions = answer.get("decisions")
-        if isinstance(decisions, list) and len(decisions) == 1:
-            found = decisions[0]
-    if not isinstance(found, Mapping):
-        return found
-    kind, message = found.get("type"), found.get("message") or ""
-    if kind == "edit":
-        return _edited(found)
-    if kind not in ("respond", "reject", "approve"):
-        return found
-    if kind == "respond" or not offered:
-        return message or ("" if kind == "respond" else kind)
-    return {"choice": "stop" if kind == "reject" else offered[0], "text": message}
+    found = _decision(answer)
+    match found:
+        case {"type": "edit"}:
+            return _edited(found)
+        case {"type": "respond"}:
+            return found.get("message") or ""
+        case {"type": ("reject" | "approve") as kind}:
+            return _reviewed(kind, found.get("message") or "", offered)
+    return found
+
+
+def _reviewed(kind: str, message: str, offered: Sequence[str]) -> Any:
+    """What a yes or a no means to a question: its first choice, or to stop."""
+    if not offered:
+        return message or kind
+    choice = "stop" if kind == "reject" else offered[0]
+    return {"choice": choice, "text": message}
+
+
+def _decision(answer: Any) -> Any:
+    """The only decision in an answer, or the answer."""
+    match answer:
+        case {"decisions": list([only])}:
+            return only
+    return answer
 
 
 def _edited(decision: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -191,6 +200,13 @@ def _chosen(answer: Any) -> str | None:
         answer = answer.get("type")
     word = answer.strip().lower() if isinstance(answer, str) else ""
     return word if word in _ALL else None
+
+
+def _choice(answer: Any, to: float | None, offered: Sequence[str]) -> str | None:
+    """What was chosen; to a used budget an amount or a plain yes chooses as well."""
+    chosen = _chosen(answer)
+    grants = chosen is None and "raise_budget" in offered and _grants(answer, to)
+    return "raise_budget" if grants else chosen
 
 
 def _grants(answer: Any, to: float | None) -> bool:

@@ -8,7 +8,7 @@ that is made in the call itself, or fetched from elsewhere, is not found.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -74,19 +74,24 @@ def _agents(
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     """What is next to look at, with a name where it tells more than the last one."""
-    if isinstance(thing, BaseTool):
-        yield from (("", getattr(thing, part, None)) for part in ("func", "coroutine"))
-    elif isinstance(thing, RunnableBinding):
-        yield "", thing.bound
-    elif isinstance(thing, FunctionType | MethodType):
-        yield from (("", value) for value in _used(thing))
-    elif isinstance(thing, Mapping):
+    if isinstance(thing, Mapping):
         yield from ((str(key), value) for key, value in [*thing.items()])
-    elif isinstance(thing, list | tuple):
-        yield from (("", value) for value in thing)
     else:
-        inner = ("inner", "func", "afunc")  # of nodes
-        yield from (("", getattr(thing, part, None)) for part in inner)
+        yield from (("", part) for part in _unnamed(thing))
+
+
+def _unnamed(thing: Any) -> Sequence[Any]:
+    """What a list holds, a function uses, or a tool, binding or node runs."""
+    if isinstance(thing, list | tuple):
+        return thing
+    if isinstance(thing, FunctionType | MethodType):
+        return _used(thing)
+    names: tuple[str, ...] = ("inner", "func", "afunc")  # of nodes
+    if isinstance(thing, BaseTool):
+        names = ("func", "coroutine")
+    elif isinstance(thing, RunnableBinding):
+        names = ("bound",)
+    return [getattr(thing, name, None) for name in names]
 
 
 def _used(function: Any) -> list[Any]:

@@ -52,6 +52,11 @@ class Do:
     awaited: Callable[[], Awaitable[Any]]
 
 
+def off_loop(what: Callable[..., Any], *given: Any) -> Do:
+    """Something that takes its time, done in a thread where there is an event loop."""
+    return Do(partial(what, *given), partial(asyncio.to_thread, what, *given))
+
+
 class CutOffError(Exception):
     """The budget of seconds ended while something was running."""
 
@@ -121,6 +126,8 @@ async def within(seconds: float | None, run: Callable[[], Awaitable[T]]) -> T:
     Raises:
         CutOffError: The seconds were over first.
     """
+    if seconds is None:
+        return await run()
     try:
         async with asyncio.timeout(seconds) as limit:
             return await run()

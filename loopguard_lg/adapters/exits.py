@@ -33,6 +33,10 @@ CHILDREN = 8
 """Most agents inside that a report names."""
 
 
+_UNKNOWN = Verdict()
+"""Of an end that no verdict led to."""
+
+
 def newest(old: Any, new: Any) -> Any:
     """The report after a write: two guards of one agent may write in one step."""
     return new
@@ -93,8 +97,9 @@ def report(
 
 def _why(reason: str, verdict: Verdict | None) -> dict[str, Any]:
     """What was found, and which budget is out, as far as that ends the run."""
-    finding = verdict.finding if verdict and reason == "loop" else None
-    exceeded = verdict.exceeded if verdict else None
+    verdict = verdict or _UNKNOWN
+    finding = verdict.finding if reason == "loop" else None
+    exceeded = verdict.exceeded
     return {
         "kind": finding.kind if finding else None,
         "steps": list(finding.steps) if finding else [],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeGuard, TypeVar, get_args
 
@@ -175,27 +175,38 @@ def readable(result: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     sees neither text nor calls in it.
     """
     reply, results = newest_reply(result)
-    if reply is not None and any(call["id"] is None for call in reply.tool_calls):
-        return [_numbered(m) if m is reply else m for m in result]
-    if reply is None or reply.tool_calls or not reply.invalid_tool_calls:
+    if reply is None:
         return result
+    if reply.tool_calls:
+        return _numbered(result, reply)
+    if not reply.invalid_tool_calls:
+        return result
+    mended, *answers = _mended(reply)
+    return [mended, *results, *answers]
+
+
+def _mended(reply: AIMessage) -> Iterator[BaseMessage]:
+    """The reply with its broken calls as calls, then an answer to each."""
     calls, answers = [], []
     for n, bad in enumerate(reply.invalid_tool_calls):
         name, id_ = bad["name"] or "unknown", bad["id"] or f"{prompts.NAME}_invalid_{n}"
         calls.append(ToolCall(name=name, args={}, id=id_, type="tool_call"))
         text = prompts.not_json(name, bad["error"])
         answers.append(ToolMessage(text, name=name, tool_call_id=id_, status="error"))
-    mended = reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
-    return [mended, *results, *answers]
+    yield reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
+    yield from answers
 
 
-def _numbered(reply: AIMessage) -> AIMessage:
+def _numbered(result: Sequence[BaseMessage], reply: AIMessage) -> Sequence[BaseMessage]:
     """The reply with an id for each call: the host can't execute one without."""
+    if all(call["id"] is not None for call in reply.tool_calls):
+        return result
     calls = [
         {**call, "id": f"{prompts.NAME}_call_{n}" if call["id"] is None else call["id"]}
         for n, call in enumerate(reply.tool_calls)
     ]
-    return reply.model_copy(update={"tool_calls": calls})
+    numbered = reply.model_copy(update={"tool_calls": calls})
+    return [numbered if message is reply else message for message in result]
 
 
 def refused(call: Mapping[str, Any], text: str, why: str) -> ToolMessage:
@@ -365,9 +376,12 @@ def role_of(tool: Any) -> Role | None:
     named = next((tag for tag in tool.tags or () if tag in _ROLES), None)
     if named:
         return named  # type: ignore[return-value]  # checked against the literal
-    hints = tool.metadata or {}
-    if hints.get("readOnlyHint") is True:
+    return _hinted(tool.metadata or {})
+
+
+def _hinted(hints: Mapping[str, Any]) -> Role | None:
+    reads = hints.get("readOnlyHint")
+    if reads is True:
         return "read"
-    if hints.get("destructiveHint") is True or hints.get("readOnlyHint") is False:
-        return "write"
-    return None
+    writes = reads is False or hints.get("destructiveHint") is True
+    return "write" if writes else None

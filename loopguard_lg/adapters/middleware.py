@@ -28,7 +28,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from loopguard_lg.adapters import driving, exits, leave, misspelled
-from loopguard_lg.adapters.driving import Work, adrive, drive
+from loopguard_lg.adapters.driving import Do, Work, adrive, drive, off_loop
 from loopguard_lg.adapters.model_call import ModelCall, Replied, is_over, model_name
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.saved import checkpoint_of
@@ -170,22 +170,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ExtendedModelResponse[Any]:
         """Look at what happened, then call the model, another one, or none."""
-        turn = self._turn(request)
-        shared, workspace = self._shared, self._workspace
-        if workspace is not None:
-            turn = turn.planned(workspace.before(*self._files(turn)))
-        if shared is not None:
-            turn = turn.planned(shared.before(turn.plan, _whose(request)))
-        if turn.plan.final is not None:
-            return turn.left()
-        turn, response, seconds = drive(self._replied(turn), partial(_ran, handler))
-        if response is None:
-            return turn.left()
-        if shared is not None and is_over(response):
-            turn = turn.planned(shared.after(turn.plan, _whose(request)))
-        if workspace is not None and is_over(response):
-            workspace.done(agent_id(self._name))
-        return turn.done(response, seconds)
+        return drive(self._model(request), partial(_ran, handler))
 
     async def awrap_model_call(
         self,
@@ -193,25 +178,7 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ExtendedModelResponse[Any]:
         """Look at what happened, then call the model, another one, or none."""
-        turn = self._turn(request)
-        shared, workspace = self._shared, self._workspace
-        if workspace is not None:
-            plan = await asyncio.to_thread(workspace.before, *self._files(turn))
-            turn = turn.planned(plan)
-        if shared is not None:
-            turn = turn.planned(await shared.abefore(turn.plan, _whose(request)))
-        if turn.plan.final is not None:
-            return turn.left()
-        turn, response, seconds = await adrive(
-            self._replied(turn), partial(_aran, handler)
-        )
-        if response is None:
-            return turn.left()
-        if shared is not None and is_over(response):
-            turn = turn.planned(await shared.aafter(turn.plan, _whose(request)))
-        if workspace is not None and is_over(response):
-            await asyncio.to_thread(workspace.done, agent_id(self._name))
-        return turn.done(response, seconds)
+        return await adrive(self._model(request), partial(_aran, handler))
 
     def wrap_tool_call(
         self,
@@ -248,6 +215,40 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
             channel=self._channel,
             clock=self._clock,
         ).is_let_through(tools)
+
+    def _model(self, request: ModelRequest[Any]) -> Work[ExtendedModelResponse[Any]]:
+        """One model call, with what files and other threads' findings do around it."""
+        turn, shared = self._turn(request), self._shared
+        if self._workspace is not None:
+            done = off_loop(self._workspace.before, *self._files(turn))
+            turn = turn.planned((yield done))
+        if shared is not None:
+            given = (turn.plan, _whose(request))
+            plan = yield Do(
+                partial(shared.before, *given), partial(shared.abefore, *given)
+            )
+            turn = turn.planned(plan)
+        if turn.plan.final is not None:
+            return turn.left()
+        turn, response, seconds = yield from self._replied(turn)
+        if response is None:
+            return turn.left()
+        if is_over(response):
+            turn = yield from self._over(turn)
+        return turn.done(response, seconds)
+
+    def _over(self, turn: ModelCall) -> Work[ModelCall]:
+        """What is written down and let go of at the end of a run."""
+        shared = self._shared
+        if shared is not None:
+            given = (turn.plan, _whose(turn.asked))
+            plan = yield Do(
+                partial(shared.after, *given), partial(shared.aafter, *given)
+            )
+            turn = turn.planned(plan)
+        if self._workspace is not None:
+            yield off_loop(self._workspace.done, agent_id(self._name))
+        return turn
 
     def _replied(self, turn: ModelCall) -> Work[Replied]:
         left = self._guard.seconds_left(turn.plan.memory)

@@ -35,7 +35,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeGuard
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+)
 from langchain_core.tools import BaseTool
 
 from loopguard_lg import prompts
@@ -57,7 +62,7 @@ from loopguard_lg.engine import Verdict
 from loopguard_lg.findings import Finding
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
-from loopguard_lg.steps import Compaction, Event, Human, Nested, Tokens, Turn
+from loopguard_lg.steps import Compaction, Event, Human, Tokens, Turn
 
 _GOOD = 6
 _HIDDEN = 8
@@ -101,11 +106,21 @@ def thread_of(host: Mapping[str, Any]) -> str:
     return str(host.get("thread") or "")
 
 
-def _name(word: BaseMessage | None, messages: Sequence[BaseMessage]) -> str | None:
+def _name(word: BaseMessage, messages: Sequence[BaseMessage]) -> str:
     """The id of a word, or its place: delta channels give no ids to messages."""
-    if word is None or word.id is not None:
-        return word.id if word is not None else None
+    if word.id is not None:
+        return word.id
     return f"#{next(n for n, message in enumerate(messages) if message is word)}"
+
+
+def _new_word(scene: Scene, host: Mapping[str, Any]) -> tuple[str, HumanMessage] | None:
+    """What a person has said since the last look, with its name."""
+    if scene.goes_on(host):  # a tool or middleware said it: nobody else was there
+        return None
+    word = newest_word(scene.messages, scene.made, through=scene.shared)
+    if word is None or (name := _name(word, scene.messages)) == host.get("word"):
+        return None
+    return name, word
 
 
 def since(
@@ -116,21 +131,15 @@ def since(
     events: list[Event] = []
     noted: dict[str, Any] = {"open": None, "due": None, "over": False}
     noted["first"] = scene.first
-    word = newest_word(scene.messages, scene.made, through=scene.shared)
-    name = _name(word, scene.messages)
-    fresh = word is not None and name != host.get("word")
-    if scene.goes_on(host):  # a tool or middleware said it: nobody else was there
-        fresh = False
     if "first" not in host:  # the thread may be older than the guard
         noted["untidy"] = answered(scene.messages) != [*scene.messages]
     if host.get("open"):
-        nested = nested_of(tree.lost(agent, host))
-        closed, facts = _closed(host["open"], scene, agent, nested)
-        events += closed
+        events, facts = _closed(host, scene, agent)
         noted |= facts
     if _cut(scene, host.get("first")):
         events.append(Compaction(agent=agent))
-    if word is not None and fresh:
+    if said := _new_word(scene, host):
+        name, word = said
         forked = name == host.get("forked")  # what was spent for it stays spent
         events.append(Human(text=text_of(word), answer=forked))
         noted |= {"word": name, "exit": None, "vain": False, "fleet": None}
@@ -173,8 +182,10 @@ def _cut(scene: Scene, before: Any) -> bool:
 
 
 def _closed(
-    opened: Mapping[str, Any], scene: Scene, agent: str, lost: tuple[Nested, ...]
+    host: Mapping[str, Any], scene: Scene, agent: str
 ) -> tuple[list[Event], dict[str, Any]]:
+    """The turn whose calls were under way, and what a person answered in it."""
+    opened, lost = host["open"], nested_of(tree.lost(agent, host))
     reply, results = newest_reply(scene.messages, opened.get("id"))
     if reply is None:
         gone = Turn(agent=agent, nested=lost, **unpacked(opened))
@@ -188,32 +199,44 @@ def _closed(
         known = unpacked(opened)
         turn = turn_of(reply, results, scene.tools, agent=agent, **known)
         events.append(replace(turn, nested=turn.nested + lost) if lost else turn)
-    for call, result in pairs:
-        if call["name"] == "ask_user" and _worked(result):
-            event, facts = _heard(opened, result)
-            events.append(event)
-            noted |= facts
-    if opened.get("ask") and not events:
-        noted["vain"] = True
-    return events, noted
+    answers, facts = _answers(opened, pairs)
+    return [*events, *answers], noted | facts
 
 
-def _heard(
-    opened: Mapping[str, Any], answer: ToolMessage
-) -> tuple[Human, dict[str, Any]]:
-    """A person's answer as an event, and what is noted of it."""
-    choice, asked = choice_of(answer), opened.get("ask")
-    to, limit = raised_to(answer), opened.get("limit")
-    raised = {limit: to} if to and limit and asked == "budget" else {}
-    goes_on = asked != "budget" or choice == "stop" or bool(raised)
+def _answers(
+    opened: Mapping[str, Any], pairs: Sequence[tuple[Any, ToolMessage | None]]
+) -> tuple[list[Human], dict[str, Any]]:
+    """What a person answered, and what is noted of it; in vain, where nobody has."""
+    results = (found for call, found in pairs if call["name"] == "ask_user")
+    answers = [found for found in results if _worked(found)]
     noted: dict[str, Any] = {}
-    if asked == "budget" and choice not in ("raise_budget", "stop"):
+    if opened.get("ask") and not answers:
+        noted["vain"] = True
+    for answer in answers:
+        noted |= _chosen(opened.get("ask"), choice_of(answer))
+    return [_heard(opened, answer) for answer in answers], noted
+
+
+def _heard(opened: Mapping[str, Any], answer: ToolMessage) -> Human:
+    """A person's answer as an event: with a used budget only a choice goes on."""
+    text, choice = text_of(answer), choice_of(answer)
+    if opened.get("ask") != "budget" or choice not in ("raise_budget", "stop"):
+        return Human(text=text, answer=True)
+    to, limit = raised_to(answer), opened.get("limit")
+    raised = {limit: to} if to and limit else {}
+    return Human(text=text, answer=choice == "stop" or bool(raised), raised=raised)
+
+
+def _chosen(asked: str | None, choice: str | None) -> dict[str, Any]:
+    """What is noted of an answer to a question of the guard's."""
+    if not asked:
+        return {}
+    if choice == "stop":
+        return {"exit": "a person said to stop"}
+    if asked == "budget" and choice != "raise_budget":
         # Another middleware answered: what is no choice does not spend more.
-        return Human(text=text_of(answer), answer=True), {"exit": _NO_RAISE}
-    if asked:
-        ends = {"exit": "a person said to stop"}
-        noted = ends if choice == "stop" else {"chosen": choice}
-    return Human(text=text_of(answer), answer=goes_on, raised=raised), noted
+        return {"exit": _NO_RAISE}
+    return {"chosen": choice}
 
 
 def _worked(result: ToolMessage | None) -> TypeGuard[ToolMessage]:

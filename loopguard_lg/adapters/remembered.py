@@ -66,11 +66,13 @@ def made(
 
 def batch(
     policy: Policy,
-    reply: AIMessage,
+    reply: AIMessage | None,
     results: Sequence[ToolMessage],
     tools: Mapping[str, BaseTool],
 ) -> list[calls.Made]:
-    """The calls of a reply with their results."""
+    """The calls of a reply with their results; none where there is no reply."""
+    if reply is None:
+        return []
     return [made(policy, call, r, tools) for call, r in pair(reply, results)]
 
 
