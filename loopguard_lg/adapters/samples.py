@@ -67,11 +67,9 @@ class Samples:
             left: Seconds left in the budget.
             clock: Seconds from any start.
         """
-        policy = self.guard.policy
-        room = budgets.model_calls_left(policy.budgets, self.memory["used"])
-        wanted = min(self.way.samples, room)
-        if wanted < 2 or policy.observe_only:
-            with ledger(policy.prices) as entry:
+        wanted = self._wanted()
+        if wanted < 2:
+            with ledger(self.guard.policy.prices) as entry:
                 only: Response = yield Run(self.request, left)
             return self._with_beside(only, entry)
         found = yield from self._asked(wanted, left, clock)
@@ -80,6 +78,14 @@ class Samples:
             scores.append((yield from self._score(response)))
         best = scores.index(max(scores))
         return self._paid(found.pop(best), found)
+
+    def _wanted(self) -> float:
+        """How many replies there are to be, as far as budgets have room for them."""
+        policy = self.guard.policy
+        if self.way.samples < 2 or policy.observe_only:
+            return 1
+        room = budgets.model_calls_left(policy.budgets, self.memory["used"])
+        return min(self.way.samples, room)
 
     def _asked(
         self, wanted: float, left: float | None, clock: Callable[[], float]

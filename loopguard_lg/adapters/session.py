@@ -55,6 +55,7 @@ class Guard:
         sleep: Lets seconds pass.
         asleep: The same on an event loop.
         acts: What it does beside stopping.
+        switches: Whether an escalation names another model.
     """
 
     policy: Policy
@@ -65,17 +66,15 @@ class Guard:
     asleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
     wall: Callable[[], float] = time.time
     acts: Acts = field(init=False)
+    switches: bool = field(init=False)
 
     def __post_init__(self) -> None:
         policy = self.policy.acting
         acts = Acts(policy=policy, sleep=self.sleep, asleep=self.asleep)
         object.__setattr__(self, "acts", acts)
-
-    @property
-    def switches(self) -> bool:
-        """Whether an escalation names another model."""
         rungs = self.policy.ladder.rungs
-        return any(isinstance(r, Escalate) and r.model is not None for r in rungs)
+        models = (r.model for r in rungs if isinstance(r, Escalate))
+        object.__setattr__(self, "switches", any(m is not None for m in models))
 
     def before_model(self, data: Any, scene: Scene) -> Plan:
         """What to do before the next model call.
