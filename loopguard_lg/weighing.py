@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 SLOTS = 480
 """Lines that are remembered, in pairs: a new one takes the older one's place."""
 
-_BY_PAIRS = repeat(SLOTS // 2)
+_PAIRS = SLOTS // 2
 
 ANSWER = 40
 """Bytes of a result up to which it is an answer rather than content."""
@@ -175,11 +174,13 @@ class Scale:
         """
         seen = self.seen
         new = 0
-        for high, pair in map(divmod, parts, _BY_PAIRS):
-            slot, tag = pair * 2, high & 0xFFFF
+        for part in parts:
+            slot = part % _PAIRS * 2
+            tag = part // _PAIRS & 0xFFFF
             newest = seen[slot]
             if newest != tag:
-                new += seen[slot + 1] != tag
+                if seen[slot + 1] != tag:
+                    new += 1
                 seen[slot + 1] = newest
                 seen[slot] = tag
         if not parts:
