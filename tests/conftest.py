@@ -68,3 +68,9 @@ def _network_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only loopback and unix sockets connect; an event loop's own pipe is one."""
     for method in ("connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, method, _guarded(method))
+
+
+@pytest.fixture(autouse=True)
+def _no_variable_of_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Policies are read from all that begins with `LOOPGUARD_`: this is none of it."""
+    monkeypatch.delenv("LOOPGUARD_REDIS_STACK_URL", raising=False)

