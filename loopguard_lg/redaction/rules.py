@@ -19,7 +19,7 @@ _NAMES = (
     rf"pass(?:word|wd|phrase)|secret|token{_COUNTED}|authorization|authorisation|cookie"
     r"|(?:api|private|access|account|signing|encryption)[_-]?key|credential"
 )
-_SECRET = re.compile(rf"\bpass$|{_NAMES}", re.I)
+_SECRET = re.compile(rf"\bpass$|[_-](?:pass|pwd?)$|{_NAMES}", re.I)
 # Each expression begins with a literal or a set of letters without `re.I`: only then
 # the search skips what can't match.
 _PEM = re.compile(
@@ -28,7 +28,7 @@ _PEM = re.compile(
 _LOGIN = re.compile(r"(://)[^\s/@:]*:[^\s/@]+(?=@)")
 _KEY = re.compile(
     r"[bsgxaBSGXA](?<!\w.)(?i:(?<=b)(?:earer |asic (?=[\w.\-/+]*(?-i:[A-Z\d=])))"
-    r"|(?<=s)k-|(?<=g)(?:h[oprsu]_|ithub_pat_|lpat-)|(?<=x)ox[abprs]-"
+    r"|(?<=s)k-|(?<=g)(?:h[oprsu]_|ithub_pat_|lpat-)|(?<=x)ox[abeoprs]-"
     r"|(?<=a)(?:kia|iza))"
     r"[\w.\-/+=]{8,}|[eE](?<![\w-].)(?i:yj)[\w-]{10,}\.[\w.-]+"
 )
@@ -38,7 +38,7 @@ _SHAPED = re.compile(
     r"A(?:3T[A-Z0-9]|BIA|CCA|SIA)[0-9A-Z]{16}"  # AWS, beside AKIA
     r"|(?:AC|SK)[0-9a-f]{32}"  # Twilio
     r"|[0-9a-f]{32}-us\d{1,2}"  # Mailchimp
-    r"|\d{8,10}:[\w-]{35}"  # Telegram
+    r"|(?:bot)?\d{8,10}:[\w-]{35}"  # Telegram
     r"|[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,40}"  # Discord
     r"|SG\.[\w-]{16,32}\.[\w-]{16,64}"  # SendGrid
     r"|[rs]k_(?:live|test)_[0-9A-Za-z]{16,}"  # Stripe
@@ -53,20 +53,25 @@ _SHAPED = re.compile(
     r"|AKC[0-9A-Za-z]{10,}"  # Artifactory
     r")"
 )
-_VALUE = r"(?:(?i:bearer|basic|token) +)?(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&)}\]]+)"
+_TAIL = r"[^\s,;&)}\]]"
+_VALUE = (
+    r"(?:(?i:bearer|basic|token) +)?"
+    rf"(?:(?:\\?\"[^\"]*\"?|'[^']*'?){_TAIL}*|{_TAIL}+)"
+)
 _NAMED = re.compile(
     rf"([kwpchdKWPCHD](?i:(?<=tok)en{_COUNTED}|(?<=cook)ie|(?:(?<=apik)|(?<=api[_-]k)"
     r"|(?<=privatek)|(?<=private[_-]k)|(?<=accessk)|(?<=access[_-]k)|(?<=accountk)"
     r"|(?<=account[_-]k))ey|(?<=passw)(?:or)?d|(?<=passp)hrase|(?<=[;{]p)wd"
-    r"|(?<=sec)ret|(?<=auth)ori[sz]ation|(?<=cred)ential)"
-    rf"[\w-]{{0,40}}[\\\"']*\s*[:=]\s*){_VALUE}"
+    r"|(?<=[_-]p)(?:ass|wd?)(?![\w-])|(?<=sec)ret|(?<=auth)ori[sz]ation"
+    r"|(?<=cred)ential)"
+    rf"[\w-]{{0,40}}[\\\"']*\s*[:=]{{1,2}}\s*){_VALUE}"
 )
 _FLAG = re.compile(rf"(--(?<![\w-]--)(?>[\w-]*?(?i:{_NAMES}))[\w-]*+\s+){_VALUE}")
 # Each begins with its rarest letter, since the search stops at every first letter.
 _HINT = re.compile(
     r"k(?:ey|(?<=tok)en|(?<=sk)-|(?<=ak)ia)|c(?:red|ookie|(?<=sec)ret)|uth(?<=auth)"
-    r"|p(?:ass(?!e[ds])|wd(?<=[;{]pwd))|b(?:earer|asic)|://|g(?:h[oprsu]_|ithub_pat_"
-    r"|lpat-)|xox[abprs]-|z(?<=aiz)a|j(?<=eyj)"
+    r"|p(?:ass(?!e[ds])|w(?:(?<=[_-]pw)|d(?<=[;{]pwd)))|b(?:earer|asic)|://"
+    r"|g(?:h[oprsu]_|ithub_pat_|lpat-)|xox[abeoprs]-|z(?<=aiz)a|j(?<=eyj)"
 )
 _LONG = b"x" * 20
 """Every key that `_SHAPED` knows has a run of this many signs."""
