@@ -11,6 +11,7 @@ New inputs are kept in a folder given by name; `fuzz/corpus/TARGET` is read as w
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import tempfile
 import time
@@ -100,7 +101,9 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 def main() -> None:
     """Fuzz the target that is named."""
-    name = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+    if sys.argv[1:] and sys.argv[1] in TARGETS:
+        os.environ["FUZZ_TARGET"] = sys.argv.pop(1)  # for the processes of -merge=1
+    name = os.environ.get("FUZZ_TARGET", "")
     if name not in TARGETS:
         sys.exit(__doc__)
 

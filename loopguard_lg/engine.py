@@ -23,6 +23,7 @@ from loopguard_lg.ladder import Escalate, Reflect
 from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.progress import MUCH
+from loopguard_lg.quoting import flat
 from loopguard_lg.steps import Compaction, Event, Human, Progress, Step, Turn
 
 Action: TypeAlias = Literal["continue", "reflect", "escalate", "exit"]
@@ -252,7 +253,9 @@ def _sound(finding: Finding) -> Finding:
     """What a detector found; somebody else's may be odd: then this raises."""
     finding.detail.encode("utf-8", "replace")
     sum(finding.steps) + sum(finding.holds) + finding.again + finding.key
-    return finding
+    if finding.detail.isprintable():
+        return finding
+    return replace(finding, detail=flat(finding.detail))  # models make up names
 
 
 def _chosen(
