@@ -1,3 +1,4 @@
+#!/usr/bin/env python
 """Coverage-guided fuzzing of what reads other people's text.
 
     pip install atheris
