@@ -11,8 +11,11 @@ from langchain.agents import create_agent
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from loopguard_lg import Budget, LoopGuardMiddleware, Policy, Recorder
+from loopguard_lg.fleet import FleetBudget, Hold, MemoryLedger
+from loopguard_lg.fleet.limits import claims
 from loopguard_lg.hooks import failures
 from loopguard_lg.testing.doubles import ScriptedModel, call
+from tests.graph.graphs import guarded as guarded_graph, react
 from tests.middleware.runs import (
     THREAD,
     TOOLS,
@@ -25,6 +28,7 @@ from tests.middleware.runs import (
 )
 
 FULL = Path("/dev/full")
+NOW = 1_700_000_000.0
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
@@ -97,13 +101,39 @@ class Jumping:
         return self.now
 
 
-def test_a_clock_that_jumps_back_gives_no_budget_back(way: Way) -> None:
+def agent(model: ScriptedModel, policy: Policy) -> Any:
+    """An agent whose guard has such a clock."""
+    guard = LoopGuardMiddleware(policy, clock=Jumping())
+    return create_agent(model, TOOLS, middleware=[guard])
+
+
+def graph(model: ScriptedModel, policy: Policy) -> Any:
+    """A graph whose guard has such a clock."""
+    return guarded_graph(react(model), policy, clock=Jumping())
+
+
+@pytest.mark.parametrize("host", [agent, graph])
+def test_a_clock_that_jumps_back_gives_no_budget_back(way: Way, host: Any) -> None:
     """No time is less than none; the other limits hold."""
     policy = Policy(budget=Budget(seconds=60.0, steps=4))
     model = ScriptedModel(default=lambda sent: call("read", path=str(len(sent))))
-    guard = LoopGuardMiddleware(policy, clock=Jumping())
-    agent = create_agent(model, TOOLS, middleware=[guard])
-    report = way(agent, ask(), THREAD)["loopguard_exit"]
+    report = way(host(model, policy), ask(), THREAD)["loopguard_exit"]
 
     assert report["budget"] == "steps"
     assert report["usage"].get("seconds", 0) >= 0
+
+
+def test_a_fleet_s_clock_that_jumps_back_gives_no_budget_back() -> None:
+    """What was spent in the window stands when the clock is right again."""
+    times = iter([NOW, NOW - 86_400.0, NOW])
+    ledger, budget = MemoryLedger(), FleetBudget(Budget(model_calls=1))
+    out = []
+    for n in range(3):
+        now = next(times)
+        claimed = claims([budget], {}, {"model_calls": 1}, now)
+        out.append(
+            ledger.reserve(Hold(id=str(n), claims=claimed, expires=now + 9), now)
+        )
+        ledger.settle(Hold(id=str(n), claims=claimed, expires=now), [1], now)
+
+    assert [one is None for one in out] == [True, True, False]
