@@ -68,15 +68,17 @@ def _in_order(
     Calls may share an id: what is found is of those that the guard has not answered,
     in turn.
     """
-    placed = [*(answers or {}).items()]
-    ids = [call["id"] or "" for call in calls]
-    left = [(n, id_) for n, id_ in enumerate(ids) if n not in dict(placed)]
+    given = answers or {}
+    first: dict[str | None, int] = {}
+    left: dict[str | None, list[int]] = {}
+    for n, call in enumerate(calls):
+        first.setdefault(call["id"] or "", n)
+        left.setdefault(call["id"] or "", []).extend([n] * (n not in given))
+    placed = [*given.items()]
     for one in found:
         id_ = id_of(one)
-        at = next((pair for pair in left if pair[1] == id_), None)
-        if at is not None:
-            left.remove(at)
-        place = at[0] if at else ids.index(id_) if id_ in ids else len(ids)
+        open_ = left.get(id_)
+        place = open_.pop(0) if open_ else first.get(id_, len(calls))
         placed.append((place, one))
     return [one for _, one in sorted(placed, key=lambda pair: pair[0])]
 
