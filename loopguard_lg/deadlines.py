@@ -59,14 +59,21 @@ class Aside:
         if not self._room.acquire(timeout=seconds):
             raise TimeoutError(f"no room for a call in {seconds:g} seconds")
         answer: Future[T] = Future()
-        told = copy_context().run, (self._work, work, answer)
-        Thread(target=told[0], args=told[1], name="loopguard", daemon=True).start()
+        self._start(work, answer)
         try:
             return answer.result(max(until - monotonic(), 0))
         except TimeoutError:
-            if answer.done():  # it is the work's own
-                raise
+            if answer.done():  # it is the work's own, or it was done just now
+                return answer.result()
             raise _late(seconds) from None
+
+    def _start(self, work: Callable[[], T], answer: Future[T]) -> None:
+        told = copy_context().run, (self._work, work, answer)
+        try:
+            Thread(target=told[0], args=told[1], name="loopguard", daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._room.release()
+            raise
 
     def _work(self, work: Callable[[], T], answer: Future[T]) -> None:
         try:

@@ -28,7 +28,7 @@ _MOST = 40_000
 
 _STARS = re.compile(r"\*\*\* (Update|Add|Delete) File: *(.+)")
 _FILE = re.compile(r"(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+)")
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d{1,9}))? \+\d+(?:,(\d{1,9}))? @@")
 _NONE = "/dev/null"
 
 

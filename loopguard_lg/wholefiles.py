@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 
 def write_whole(path: str | Path, content: bytes | str) -> None:
     """Put a file in the place of another: whoever reads finds the old or the new one.
+
+    Who may do what with it stays as it was.
 
     Raises:
         OSError: It can't be written; names the file, and the old one stays.
@@ -25,9 +29,11 @@ def write_whole(path: str | Path, content: bytes | str) -> None:
 
 
 def _replace(target: Path, data: bytes) -> None:
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    draft = target.with_name(f".{target.name}.{token_hex(8)}.tmp")
     try:
-        with open(draft, "wb") as file:
+        with open(draft, "xb") as file:
+            if target.exists():  # what was private is never open to others
+                shutil.copymode(target, draft)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

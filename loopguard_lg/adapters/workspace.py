@@ -262,10 +262,13 @@ class Workspace:
     def _file(self, actor: Actor, asked: Asked) -> tuple[str, bool]:
         """The file that a call writes, if it names one, and whether it may write."""
         call, tool = asked
-        path, changes = targets.names_file(
-            step_of(call, None, {}, tool), actor.policy.tools
-        )
-        return self._inside(path), changes
+
+        def named() -> tuple[str, bool]:
+            step = step_of(call, None, {}, tool)
+            path, changes = targets.names_file(step, actor.policy.tools)
+            return self._inside(path), changes
+
+        return self._tried(named) or ("", False)
 
     def _changing(self, actor: Actor, asked: Sequence[Asked]) -> dict[str, str]:
         """The file, if any, that each call names which may write, by the call's id."""

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from langsmith import Client
 from langsmith.run_helpers import get_current_run_tree
 
+from loopguard_lg.forking import renew
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.redaction.logs import note_failure
 
@@ -47,6 +48,11 @@ class LangSmithObserver:
         self._client = client
         self._projects: dict[str | None, Any] = {}
         self._tries: dict[str | None, int] = {}
+        self.forked()
+        renew(self)
+
+    def forked(self) -> None:
+        """Send nothing in a child that its parent sends."""
         self._waiting: Queue[_Work] = Queue(_WAITING)
         self._thread = Thread()
 
@@ -75,7 +81,7 @@ class LangSmithObserver:
             self._waiting.put_nowait(work)
         except Full:  # LangSmith does not answer, and a run must not wait for it
             self.lost += 1
-        if not self._thread.is_alive():  # nor is it in a process that was forked
+        if not self._thread.is_alive():
             self._thread = Thread(
                 target=self._send, name="loopguard-langsmith", daemon=True
             )

@@ -193,3 +193,10 @@ def test_wrong_counts_hide_no_file() -> None:
     text = f"--- a/a.py\n+++ b/a.py\n{lines}--- a/{TEST}\n+++ b/{TEST}\n{lines}"
 
     assert [part.path for part in parts_of(text)] == ["a.py", TEST]
+
+
+def test_a_count_of_thousands_of_digits_is_no_count() -> None:
+    """Python makes no number of so many, and a patch comes from a model."""
+    text = f"--- a/a.py\n+++ b/a.py\n@@ -1,{'9' * 5000} +1 @@\n-1\n+2\n"
+
+    assert parts_of(text) == (Part("a.py", "1", "2"),)

@@ -55,3 +55,42 @@ def test_a_child_goes_on_with_locks_and_threads_of_its_own(tmp_path: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
     assert path.read_text().count('"id":"parent"') == 1
     assert path.read_text().count('"id":"child"') == 1
+
+
+FEEDBACK = """
+import os, threading
+from types import SimpleNamespace as Names
+from loopguard_lg.telemetry.langsmith import LangSmithObserver
+
+answers = threading.Event()
+
+class Client:
+    def create_feedback(self, *args, value, **more):
+        answers.wait(20)
+        os.write(1, f"{value}\\n".encode())
+
+def tell(kind):
+    run = Names(trace_id=1, session_id=2)
+    observer._later(lambda: observer._score(Client(), run, kind))
+
+observer = LangSmithObserver()
+for kind in ("first", "second"):
+    tell(kind)
+child = os.fork()
+answers.set()
+tell("parent" if child else "child")
+assert observer.flush(20)
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_child_sends_no_feedback_that_its_parent_sends() -> None:
+    """What waited for LangSmith when it was forked is sent once."""
+    python = [sys.executable, "-W", "ignore::DeprecationWarning"]
+    done = subprocess.run(
+        [*python, "-c", FEEDBACK], capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.split()) == ["child", "first", "parent", "second"]

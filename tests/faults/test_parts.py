@@ -102,6 +102,16 @@ def test_a_detector_that_answers_nonsense_has_no_vote(answer: Any) -> None:
     assert check_caught(policy)["faults"]["odd"] >= 4
 
 
+def test_a_detector_that_hears_nonsense_has_no_vote() -> None:
+    """The run goes on as with one that fails."""
+
+    class Deaf(Odd):
+        hears: Any = "everything"
+
+    policy = Policy(detectors=(Deaf(), *DEFAULTS))
+    assert check_caught(policy)["faults"]["odd"] >= 4
+
+
 @pytest.mark.parametrize("answer", [fail, fail_silently, lambda _: NoTruth()])
 def test_a_progress_signal_that_fails_has_no_vote(answer: Any) -> None:
     """What it can't say is no progress, and each fault is counted."""

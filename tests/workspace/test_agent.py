@@ -26,6 +26,7 @@ from loopguard_lg.errors import PolicyError, WorkspaceError
 from loopguard_lg.hooks import GuardEvent
 from loopguard_lg.testing.doubles import call
 from loopguard_lg.tools import ToolPolicy
+from loopguard_lg.workspace import targets
 from loopguard_lg.workspace.git import Snapshots
 from loopguard_lg.workspace.watch import Watch
 from tests.workspace.coding import (
@@ -278,3 +279,14 @@ def test_files_need_a_workspace() -> None:
 
     with pytest.raises(PolicyError, match=r"ladder\[0\].files=True needs the files"):
         LoopGuardMiddleware(Policy(ladder=ladder))
+
+
+def test_a_call_that_can_t_be_read_is_made(
+    root: Path, place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fails while it is looked for which file a call names."""
+    monkeypatch.delattr(targets, "names_file")
+    graph, _ = agent(root, [PASS, failing(1)[0], "done"], guarded(place))
+
+    assert graph.invoke(GO)["messages"][-1].text == "done"
+    assert (root / "price.py").read_text() != RIGHT
