@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Command
 
-from loopguard_lg.adapters.graph_state import leaves_graph, parts, rewritten, written
+from loopguard_lg.adapters.graph_state import (
+    leaves_graph,
+    parts,
+    rewritten,
+    update_of,
+    written,
+)
 
 Call = Mapping[str, Any]
 
@@ -20,6 +27,36 @@ def joined(outs: Sequence[Any], key: str, calls: Sequence[Call]) -> Any:
     commands = (_command(part, key) for out in outs for part in parts(out))
     single = [one for command in commands for one in _single(command, key)]
     return _in_order(single, lambda part: _id_in(written(part, key)), calls)
+
+
+def latest(outs: Sequence[Any], key: str, single: Collection[str]) -> list[Any]:
+    """What the runs of a node returned, without values that a later run replaces.
+
+    Args:
+        outs: What each run returned, in order.
+        key: The state key of the messages.
+        single: State keys that take one value in a superstep: without a reducer.
+    """
+    kept: list[Any] = []
+    over: set[str] = set()
+    for out in reversed(outs):
+        kept.append([_without(part, over) for part in parts(out)])
+        wrote = {name for part in parts(out) for name in _keys(part)}
+        over |= wrote.intersection(single) - {key}
+    return kept[::-1]
+
+
+def _keys(part: Any) -> Collection[str]:
+    update = update_of(part)
+    return update.keys() if isinstance(update, Mapping) else ()
+
+
+def _without(part: Any, names: Collection[str]) -> Any:
+    """What a node returned, without some keys of the state."""
+    if not {*_keys(part)}.intersection(names):
+        return part
+    update = {k: v for k, v in update_of(part).items() if k not in names}
+    return replace(part, update=update) if isinstance(part, Command) else update
 
 
 def _single(part: Any, key: str) -> Iterator[Any]:

@@ -8,13 +8,14 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from loopguard_lg import budgets, memory as memories
 from loopguard_lg.adapters import driving, graph_files, leave
 from loopguard_lg.adapters.acting import Ask
 from loopguard_lg.adapters.driving import CutOffError, Run
-from loopguard_lg.adapters.graph_joined import joined, merged
+from loopguard_lg.adapters.graph_joined import joined, latest, merged
 from loopguard_lg.adapters.graph_nodes import Node, Work
 from loopguard_lg.adapters.graph_site import is_resumable
 from loopguard_lg.adapters.graph_state import (
@@ -27,6 +28,7 @@ from loopguard_lg.adapters.graph_state import (
 from loopguard_lg.adapters.kept import once
 from loopguard_lg.adapters.ledger import spent
 from loopguard_lg.adapters.messages import newest_reply, pair, step_of, with_mark
+from loopguard_lg.adapters.saved import unreduced
 from loopguard_lg.adapters.tool_batch import carried
 from loopguard_lg.adapters.tool_call import failed, leads_on
 from loopguard_lg.steps import Step
@@ -116,6 +118,8 @@ class ToolsNode(Node):
                 out = rewritten(out, self.site.key, lambda found: _whole(found, batch))
             outs.append(out)
         spend = budgets.add(*took) if took else None
+        if len(outs) > 1:
+            outs = latest(outs, self.site.key, unreduced(config))
         out = joined(outs, self.site.key, batch.calls)
         out = merged(out, self.site.key, answers, batch.calls)
         return self.done(state, config, carried(out, self.site.key), spend)
@@ -265,12 +269,13 @@ class ToolsNode(Node):
     ) -> Work:
         """What the node made of several calls at once.
 
-        Where a raised error is to be a result, each call is a run of the node of its
-        own, side by side: else it would not be known which of them raised.
+        Where a raised error is to be a result, each call is a run of a `ToolNode` of
+        its own, side by side: else it would not be known which of them raised. A node
+        of another kind runs once: it may write more than results.
         """
-        site = self.site
+        site, apart = self.site, isinstance(self.inner, ToolNode)
         try:
-            if not group or not self._returns:
+            if not (group and apart and self._returns):
                 return (yield Run(given(group), limit, self.inner))
             parts = [given([ask]) for ask in group]
             outs = yield Run(parts, limit, self.inner, each=True)

@@ -31,7 +31,7 @@ from loopguard_lg.adapters.driving import Do, Work
 from loopguard_lg.adapters.graph_state import identified, parts, update_of
 from loopguard_lg.adapters.messages import note
 from loopguard_lg.adapters.plan import Plan
-from loopguard_lg.adapters.saved import Saved
+from loopguard_lg.adapters.saved import Saved, channels
 from loopguard_lg.errors import NothingGoodError
 from loopguard_lg.findings import Finding
 from loopguard_lg.ladder import Escalate
@@ -56,7 +56,7 @@ def restored(
     if point is None:
         hooks.logger.warning("loopguard: no checkpoint to put %s back from", names)
         return {}
-    past = _Past(Saved(config, point), _channels(config))
+    past = _Past(Saved(config, point), channels(config))
     try:
         found: dict[str, Any] = yield Do(
             lambda: past.read(names), lambda: past.aread(names)
@@ -65,13 +65,6 @@ def restored(
         hooks.logger.exception("loopguard: %s could not be put back", names)
         return {}
     return found
-
-
-def _channels(config: RunnableConfig) -> Mapping[str, Any]:
-    """The channels of the graph that runs; LangGraph hands them to every task."""
-    read = config.get("configurable", {}).get("__pregel_read")
-    found = [part for part in getattr(read, "args", ()) if isinstance(part, Mapping)]
-    return found[0] if found else {}
 
 
 @dataclass(frozen=True, slots=True)

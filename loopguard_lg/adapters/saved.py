@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.channels import LastValue
 from langgraph.checkpoint.base import CheckpointTuple
 from tenacity import retry, retry_if_result, stop_after_delay, wait_exponential
 
@@ -25,6 +26,19 @@ def checkpoint_of(config: RunnableConfig) -> str | None:
         return None
     found: str | None = (settings.get("checkpoint_map") or {}).get(_namespace(settings))
     return found
+
+
+def channels(config: RunnableConfig) -> Mapping[str, Any]:
+    """The channels of the graph that runs; LangGraph hands them to every task."""
+    read = config.get("configurable", {}).get("__pregel_read")
+    found = [part for part in getattr(read, "args", ()) if isinstance(part, Mapping)]
+    return found[0] if found else {}
+
+
+def unreduced(config: RunnableConfig) -> set[str]:
+    """The state keys of the graph that runs which have no reducer."""
+    found = channels(config).items()
+    return {name for name, channel in found if isinstance(channel, LastValue)}
 
 
 def _namespace(settings: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from langgraph.types import Command, RetryPolicy, interrupt
 
 from loopguard_lg import GuardedToolNode, Policy, ToolPolicy
 from loopguard_lg.testing.doubles import ScriptedModel, call
-from tests.graph.graphs import guarded, react
+from tests.graph.graphs import Reporting, guarded, react
 from tests.middleware.runs import THREAD, Way, ainvoke, ask, executed, invoke, results
 
 NAMES = ("pay", "pay_by", "send", "sign")
@@ -202,3 +202,34 @@ def test_of_a_batch_only_the_call_that_raised_has_failed(make: Make) -> None:
         "success",
     ]
     assert said(state)[::2] == ["paid 1", "paid 2"]
+
+
+class Counting(Reporting):
+    """A state that counts rounds, without a reducer."""
+
+    rounds: int
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(tool_errors="return"),
+        Policy(tools=ONCE),
+        Policy(tools={"look": ToolPolicy(retry=True)}),
+    ],
+)
+def test_a_node_of_your_own_may_write_other_keys(policy: Policy, way: Way) -> None:
+    """However many times it runs for one batch: the last value counts."""
+
+    def tools(state: Counting) -> Any:
+        calls = state["messages"][-1].tool_calls
+        found = [ToolMessage("ok", tool_call_id=one["id"]) for one in calls]
+        return {"messages": found, "rounds": state.get("rounds", 0) + 1}
+
+    batch = [call("look", path="a"), call("pay", amount=1), call("read", path="b")]
+    model = ScriptedModel(replies=[batch, "done"])
+    graph = guarded(react(model, Counting, tools), policy)
+
+    state = way(graph, ask(), {})
+    assert state["rounds"] == 1
+    assert said(state) == ["ok"] * 3
