@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -57,4 +57,14 @@ def _known(sent: Sequence[BaseMessage], before: Any) -> tuple[int, int, int]:
 
 
 def _length(messages: Sequence[BaseMessage]) -> int:
-    return sum(len(message.content) for message in messages)
+    return sum(_extent(message.content) for message in messages)
+
+
+def _extent(content: str | Sequence[str | Mapping[str, Any]]) -> int:
+    """How long contents are, as a text or as blocks: of each the texts in it."""
+    if isinstance(content, str):
+        return len(content)
+    values = (
+        v for b in content for v in (b.values() if isinstance(b, Mapping) else [b])
+    )
+    return sum(len(value) for value in values if isinstance(value, str))

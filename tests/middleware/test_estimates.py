@@ -45,6 +45,16 @@ def test_a_request_with_an_older_message_cleared_is_counted_again() -> None:
     assert sized(cleared, sized(before, None)) == sized(cleared, None)
 
 
+def test_a_text_that_was_trimmed_in_its_block_is_counted_anew() -> None:
+    """Contents may be lists of blocks, of which there are as many as before."""
+    before, cleared = (
+        [HumanMessage([{"type": "text", "text": "word " * words}], id="1")]
+        for words in (1_000, 1)
+    )
+
+    assert sized(cleared, sized(before, None)) == sized(cleared, None)
+
+
 @given(st.none() | st.integers() | st.lists(st.none() | st.integers() | st.text()))
 def test_a_stored_size_that_is_none_is_left_out(stored: Any) -> None:
     """Data of somebody else's in the channel makes no count wrong, and none fail."""
