@@ -345,10 +345,11 @@ def _pairs(policy: Policy, turn: Turn, history: History) -> Iterable[tuple[Step,
 
 
 def _noted(pad: scratchpad.Pad, pairs: Iterable[tuple[Step, Seen]]) -> scratchpad.Pad:
-    """The scratchpad with what was written or tried; a look with news is neither."""
+    """The scratchpad with what was written or tried: no look with news, no end."""
     for step, seen in pairs:
         wrote = _wrote(seen)
-        if step.blocked or (seen.gain == MUCH and not wrote):
+        news = seen.gain == MUCH and not wrote
+        if step.blocked or news or triggers.leaves(step):
             continue
         again = bool(seen.marks & Mark.AGAIN)
         pad = scratchpad.noted(pad, step, seen.call, wrote=wrote, again=again)

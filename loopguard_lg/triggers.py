@@ -48,7 +48,7 @@ def standing(state: State, i: int, tool: str = "") -> Finding:
 
 def gave_up(turn: Turn, i: int) -> Finding | None:
     """The trigger where the agent said that it can't go on, with its reason."""
-    call = next(filter(_leaves, turn.steps), None)
+    call = next(filter(leaves, turn.steps), None)
     if call is None:
         return None
     reason = quote(str(call.args.get("reason", "")), 120)
@@ -56,7 +56,7 @@ def gave_up(turn: Turn, i: int) -> Finding | None:
     return Finding(kind=GAVE_UP, steps=(i,), count=1, threshold=1, detail=said)
 
 
-def _leaves(step: Step) -> bool:
+def leaves(step: Step) -> bool:
     """Is it a call of the guard's own `give_up`, which says its role, that worked?"""
     own = step.tool == "give_up" and step.role == "exit"
     return own and not (step.error or step.blocked)

@@ -329,7 +329,8 @@ def rolled_back(
 
 def is_early(call: Mapping[str, Any], reply: AIMessage | None, memory: Memory) -> bool:
     """Whether the model gives up before anything was tried in this run."""
-    alone = reply is not None and len(reply.tool_calls) == 1
+    calls = [] if reply is None else reply.tool_calls
+    alone = bool(calls) and all(other["name"] == "give_up" for other in calls)
     tried = memory["used"]["run"].get("steps")
     return call["name"] == "give_up" and alone and not tried
 

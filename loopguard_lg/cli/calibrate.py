@@ -82,7 +82,11 @@ def calibrate(
     facts = calibrating.of_model((found for found, _ in kept), model)
     found = calibrating.calibrate(facts, max_false_stop)
     if not found.runs:
-        raise InputError(f"no run{_of(model)} has `success: true`")
+        runs.status(False)  # names what can't be read
+        raise InputError(
+            f"no run{_of(model)} has `success: true`: say so with "
+            "`recorder.end(thread, success=True)`, or in the file"
+        )
     chosen = choose(policy, list(filter(None, (pair for _, pair in kept))))
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     if as_json:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from loopguard_lg.cli.common import (
     AsJson,
+    InputError,
     Jobs,
     PolicyName,
+    Replayed,
     extra,
     load_policy,
     looked,
@@ -83,7 +85,7 @@ def compare(
     Tasks that are in both are compared with themselves. The margins say how much
     worse a figure may be: steps and cost as a share of what they were, the others
     in shares of all runs. Exit status: 0, 1 beyond a margin, 2 when something
-    can't be read.
+    can't be read or a file has no run.
 
     Example: loopguard compare base.jsonl current.jsonl --max-loop-rise 0.05
     """
@@ -97,9 +99,17 @@ def compare(
         loops=loops, caps=caps, success=success, steps=steps, cost=cost, chance=chance
     )
     before, after = [*sides[0]], [*sides[1]]
+    _refuse_none(base, sides[0])
+    _refuse_none(current, sides[1])
     found = comparing.compare(before, after, margins, long=long)
     if as_json:
         print_json(found.as_dict())
     else:
         typer.echo(markdown(found), nl=False)
     return max(side.status(found.regressed) for side in sides)
+
+
+def _refuse_none(path: str, side: Replayed[Any]) -> None:
+    """Refuse a file without runs: a gate must not pass where nothing was recorded."""
+    if not side.count and not side.unreadable:
+        raise InputError(f"{path}: there is no run to compare")

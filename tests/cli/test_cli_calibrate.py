@@ -75,3 +75,12 @@ def test_what_is_wrong_is_one_line(
     assert (status, out) == (2, "")
     assert problem in err
     assert err.count("\n") == 1
+
+
+def test_what_is_no_recording_is_named_first(loopguard: Shell) -> None:
+    """That nothing succeeded is not all there is to say of a wrong file."""
+    status, _, err = loopguard("calibrate", loopguard.write("x.jsonl", {"a": 1}))
+
+    assert status == 2
+    assert "x.jsonl:1: a trajectory needs the keys" in err
+    assert "`recorder.end(thread, success=True)`" in err

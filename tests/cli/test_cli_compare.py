@@ -74,3 +74,17 @@ def test_what_cannot_be_read_is_status_two(
     assert "Agent runs" in out
     assert loopguard("compare", sides[0], "gone.jsonl")[0] == 2
     assert loopguard("compare", *sides, "--max-loop-rise", "-1")[0] == 2
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+def test_a_side_without_runs_is_no_pass(
+    loopguard: Shell, sides: tuple[str, str], empty: int
+) -> None:
+    """A gate for which nothing was recorded says so, with status two."""
+    files = [sides[0], sides[0]]
+    files[empty] = loopguard.write("none.jsonl")
+
+    status, out, err = loopguard("compare", *files)
+
+    assert (status, out) == (2, "")
+    assert err == f"loopguard: {files[empty]}: there is no run to compare\n"

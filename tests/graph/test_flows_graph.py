@@ -13,6 +13,7 @@ from langgraph.prebuilt import create_react_agent
 from langgraph.types import Command, interrupt
 
 from loopguard_lg import Chanting, guard_graph
+from loopguard_lg.adapters.handing import hand_over
 from loopguard_lg.budgets import Price
 from loopguard_lg.errors import PolicyError
 from loopguard_lg.testing.doubles import ScriptedModel, call
@@ -309,3 +310,12 @@ def test_dollars_are_kept(way: Way) -> None:
     state = run(way, guarded(react(model), limited(usd=1.0).replace(prices=prices)))
 
     assert state["loopguard_exit"]["budget"] == "usd"
+
+
+def test_the_hand_over_says_why_without_a_key_for_the_report(way: Way) -> None:
+    """A state of messages alone has the report in its last one."""
+    model = ScriptedModel(default=same(1)[0])
+
+    state = run(way, guarded(react(model, MessagesState)))
+
+    assert hand_over(state).reason.startswith("`search` was called")

@@ -67,6 +67,26 @@ def test_it_ends_the_run_where_no_other_model_is_left(way: Way) -> None:
     assert "there is no such file" in last(state).text
 
 
+def test_giving_up_is_nothing_that_was_tried() -> None:
+    """However often, it stands in the report as the reason alone."""
+    strong = ScriptedModel(replies=[GIVES_UP])
+
+    state = guarded(weak(), laddered(strong)).invoke(ask())
+
+    assert reason(state) == "gave_up"
+    assert state["loopguard_exit"]["tried"] == []
+
+
+def test_giving_up_twice_in_the_first_turn_is_early_too() -> None:
+    """A batch of nothing else has tried nothing."""
+    model = ScriptedModel(replies=[[GIVES_UP, GIVES_UP], "it is a file"])
+
+    state = guarded(model).invoke(ask())
+
+    assert last(state).text == "it is a file"
+    assert all(found.text.startswith("Not yet") for found in results(state["messages"]))
+
+
 def test_a_budget_that_is_out_comes_first() -> None:
     """No stronger model is called on top of it."""
     strong = ScriptedModel(default="found")
