@@ -247,15 +247,14 @@ class Workspace:
         watch, paths = self.watch, self._changing(actor, asked)
         if not watch or not paths:
             return (yield from work)
-        calls = yield self._aside(
-            lambda: {id_: watch.begin(actor.agent, p) for id_, p in paths.items()}
-        )
-        if calls is None:
+        going = _Going(watch, actor.agent, paths)
+        end = self._aside(going.end)
+        if not (yield from _or_else(_carried_out(self._aside(going.begin)), end)):
+            yield end
             return (yield from work)
-        end = self._aside(lambda: [watch.end(call) for call in calls.values()])
         result = yield from _or_else(work, end)
         seen = yield self._aside(
-            lambda: {id_: self._seen(watch, call) for id_, call in calls.items()}
+            lambda: {id_: self._seen(watch, call) for id_, call in going.calls.items()}
         )
         return noted(result, touched.rows(seen or {}, actor.began))
 
@@ -336,6 +335,36 @@ class Workspace:
                 self._said = {*[*self._said][:99], said}
                 logger.warning("loopguard: workspace %s: %s", self.root, error)
             return None
+
+
+class _Going:
+    """Calls while they are watched, by their ids.
+
+    They are begun in a thread, which goes on where the run is cancelled meanwhile.
+    """
+
+    def __init__(self, watch: Watch, agent: str, paths: Mapping[str, str]) -> None:
+        self.calls: dict[str, Call] = {}
+        self._watch, self._agent, self._paths = watch, agent, paths
+        self._over = False
+
+    def begin(self) -> bool:
+        """Begin them all; whether that is done, for who sees no failure."""
+        for id_, path in self._paths.items():
+            self.calls[id_] = self._watch.begin(self._agent, path)
+        if self._over:  # nobody else ends what has begun since
+            self.end()
+        return True
+
+    def end(self) -> None:
+        """End those that have begun: from now on changes are others'."""
+        self._over = True
+        for call in [*self.calls.values()]:
+            self._watch.end(call)
+
+
+def _carried_out(act: Do) -> Work[Any]:
+    return (yield act)
 
 
 def _or_else(work: Work[T], act: Do) -> Work[T]:

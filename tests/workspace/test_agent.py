@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import logging
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
@@ -290,3 +293,33 @@ def test_a_call_that_can_t_be_read_is_made(
 
     assert graph.invoke(GO)["messages"][-1].text == "done"
     assert (root / "price.py").read_text() != RIGHT
+
+
+class Held(Watch):
+    """A watch whose calls begin while `entered` is set, and have begun by `goes_on`."""
+
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def begin(self, agent: str, path: str = "") -> Any:
+        """Begin a call, some time later."""
+        self.entered.set()
+        self.goes_on.wait(20)
+        return super().begin(agent, path)
+
+
+async def test_a_run_cancelled_as_a_call_begins_edits_nothing(root: Path) -> None:
+    """What a person changes afterwards is not the agent's."""
+    repository(root)
+    watch = Held(root=root, notified=False)
+    place = Workspace(root, snapshots=None, watch=watch)
+    graph, _ = agent(root, failing(1), guarded(place))
+
+    run = asyncio.create_task(graph.ainvoke(GO))
+    await asyncio.to_thread(watch.entered.wait, 20)
+    run.cancel()
+    await asyncio.wait([run])
+    watch.goes_on.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    (root / "notes.md").write_text("a person's")
+
+    assert watch.end(watch.begin("loopguard")) == []
