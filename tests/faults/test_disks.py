@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from loopguard_lg import Budget, LoopGuardMiddleware, Policy, Recorder
@@ -23,7 +26,6 @@ from tests.middleware.runs import (
     ask,
     guarded,
     last,
-    results,
     same,
 )
 
@@ -55,34 +57,48 @@ def reading(*more: Any) -> ScriptedModel:
 LIMIT = Policy(budget=Budget(steps=6, scope="thread"))
 
 
-def test_a_checkpointer_on_a_full_disk_leaves_a_thread_to_go_on(tmp_path: Path) -> None:
-    """The host's error ends the run; with room again, the next one is whole."""
-    db = sqlite3.connect(tmp_path / "state.db", check_same_thread=False)
-    saver = SqliteSaver(db)
+@pytest.fixture
+def opened() -> Iterator[Callable[[str], SqliteSaver]]:
+    """Opens savers by a database's address; their connections are closed at the end."""
+    with ExitStack() as stack:
+
+        def saver(address: str) -> SqliteSaver:
+            db = sqlite3.connect(address, uri=True, check_same_thread=False)
+            return SqliteSaver(stack.enter_context(closing(db)))
+
+        yield saver
+
+
+def test_a_checkpointer_on_a_full_disk_leaves_a_thread_to_go_on(
+    tmp_path: Path, opened: Callable[[str], SqliteSaver]
+) -> None:
+    """The host's error ends the run; with room again, each call was counted once."""
+    saver = opened(f"file:{tmp_path}/state.db")
     saver.setup()
-    (pages,) = db.execute("PRAGMA page_count").fetchone()
-    db.execute(f"PRAGMA max_page_count = {pages + 12}")  # room for the first step
+    (pages,) = saver.conn.execute("PRAGMA page_count").fetchone()
+    saver.conn.execute(f"PRAGMA max_page_count = {pages + 12}")  # for the first step
     agent = guarded(reading(), LIMIT, checkpointer=saver)
     with pytest.raises(sqlite3.OperationalError, match="full"):
         agent.invoke(ask(), THREAD, durability="sync")
-    db.execute("PRAGMA max_page_count = 100000")
-    before = agent.get_state(THREAD).values["loopguard"]["used"]["thread"]["steps"]
+    saver.conn.execute("PRAGMA max_page_count = 100000")
     state = agent.invoke(ask("again"), THREAD)
 
+    asked = sum(
+        len(m.tool_calls) for m in state["messages"] if isinstance(m, AIMessage)
+    )
+    used = agent.get_state(THREAD).values["loopguard"]["used"]["thread"]
     assert last(state).text == "found"
-    after = agent.get_state(THREAD).values["loopguard"]["used"]["thread"]["steps"]
-    assert (before, after) == (1, 1 + len(results(state["messages"])[1:]))
+    assert used["steps"] == asked >= 2
 
 
 def test_a_read_only_checkpointer_ends_runs_with_the_host_s_error(
-    tmp_path: Path,
+    tmp_path: Path, opened: Callable[[str], SqliteSaver]
 ) -> None:
     """Nothing hides that a thread can't be kept; what is kept can be read."""
-    path = tmp_path / "state.db"
-    with SqliteSaver.from_conn_string(str(path)) as saver:
+    path = f"{tmp_path}/state.db"
+    with SqliteSaver.from_conn_string(path) as saver:
         guarded(reading(), LIMIT, checkpointer=saver).invoke(ask(), THREAD)
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
-    saver = SqliteSaver(db)
+    saver = opened(f"file:{path}?mode=ro")
     saver.is_setup = True
     agent = guarded(reading(), LIMIT, checkpointer=saver)
 

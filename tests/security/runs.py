@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -131,7 +132,7 @@ class Run:
 
     def _channels(self) -> str:
         """The bytes of the guard's writes in the database."""
-        with sqlite3.connect(self.folder / "db.sqlite") as database:
+        with closing(sqlite3.connect(self.folder / "db.sqlite")) as database:
             rows = database.execute(
                 "SELECT value FROM writes WHERE channel LIKE 'loopguard%'"
             ).fetchall()
