@@ -10,6 +10,8 @@ from threading import BoundedSemaphore, Thread
 from time import monotonic
 from typing import Any, TypeVar
 
+from loopguard_lg.forking import renew
+
 T = TypeVar("T")
 
 
@@ -47,7 +49,13 @@ class Aside:
     """
 
     def __init__(self, most: int) -> None:
-        self._room = BoundedSemaphore(most)
+        self._most = most
+        self.forked()
+        renew(self)
+
+    def forked(self) -> None:
+        """Have room: a child has none of the threads that were left behind."""
+        self._room = BoundedSemaphore(self._most)
 
     def in_time(self, work: Callable[[], T], seconds: float) -> T:
         """What `work` gives, if there is room for it and it does in time.

@@ -12,8 +12,10 @@ import pytest
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 
 SCRIPT = """
-import os, signal, sys
+import os, signal, sys, threading
+from contextlib import suppress
 from loopguard_lg import Recorder, Turn
+from loopguard_lg.deadlines import Aside
 from loopguard_lg.fleet import MemoryLedger
 from loopguard_lg.fleet.background import _background as background
 from loopguard_lg.hooks import GuardEvent
@@ -31,7 +33,9 @@ def seen(thread):
 async def work():
     return 7
 
-recorder, ledger = Recorder(sys.argv[1]), MemoryLedger()
+recorder, ledger, aside = Recorder(sys.argv[1]), MemoryLedger(), Aside(1)
+with suppress(TimeoutError):
+    aside.in_time(threading.Event().wait, 0.01)
 recorder(seen("parent"))
 background.submit(work()).result()
 with background._lock, recorder._lock, ledger._lock:
@@ -40,6 +44,7 @@ if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 signal.alarm(20)
 assert background.submit(work()).result() == 7
+assert aside.in_time(lambda: 7, 5) == 7
 assert ledger.balance("key", 0.0).spent == 0
 recorder(seen("child"))
 """
