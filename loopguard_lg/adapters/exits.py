@@ -48,6 +48,16 @@ def made(result: Sequence[BaseMessage]) -> dict[str, Any] | None:
     return next((found for found in reports if found), None)
 
 
+def ended(state: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The report of a run that has ended: in its key, else in the newest message.
+
+    Beside an open call it is a question to a person: the run has not ended.
+    """
+    newest = next(reversed(state.get("messages") or []), None)
+    over = isinstance(newest, AIMessage) and not newest.tool_calls
+    return state.get(KEY) or (made([newest]) if newest is not None and over else None)
+
+
 def report(
     reason: str,
     detail: str,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
-
 from loopguard_lg import memory as memories
-from loopguard_lg.adapters.exits import KEY, report
+from loopguard_lg.adapters.exits import ended, report
 from loopguard_lg.workspace.handover import Handover
 
 
@@ -24,18 +22,6 @@ def hand_over(
     """
     memory, messages = memories.load(state.get(channel)), state.get("messages") or []
     files = memory["host"].get("workspace") or {}
-    ended = state.get(KEY) or _written(messages)
-    found = ended or report("handed_over", reason, memory, messages)
+    found = ended(state) or report("handed_over", reason, memory, messages)
     workspace = found.get("workspace") or {"snapshot": files.get("good")}
     return Handover.of({**found, "workspace": workspace})
-
-
-def _written(messages: Sequence[BaseMessage]) -> Any:
-    """The report in the newest message, for states that have no key for it.
-
-    Beside an open call it is a question to a person: the run has not ended.
-    """
-    newest = messages[-1] if messages else None
-    if not isinstance(newest, AIMessage) or newest.tool_calls:
-        return None
-    return newest.response_metadata.get(KEY)

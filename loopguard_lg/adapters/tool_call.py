@@ -201,8 +201,11 @@ def check_files(policy: Policy, workspace: object) -> None:
     """Refuse to put files back where none are known.
 
     Raises:
-        PolicyError: A rung wants that, and there is no workspace.
+        PolicyError: A rung wants that, and there is no workspace; or it is none, as
+            the name of a folder.
     """
+    if workspace is not None and not hasattr(workspace, "watched"):
+        raise PolicyError(f"workspace={workspace!r}: give a Workspace(folder)")
     for at, rung in enumerate(policy.acting.ladder.rungs):
         if isinstance(rung, Escalate) and rung.files and workspace is None:
             raise PolicyError(

@@ -64,6 +64,8 @@ class Workspace:
         watch: Watch | None | bool = True,
         locks: Locks | None = None,
     ) -> None:
+        if not os.fspath(root):  # a variable that is not set; `Path` reads it as "."
+            raise WorkspaceError(f"root={root!r} is not a folder: give one")
         self.root = Path(root)
         self.snapshots = Snapshots(root=self.root) if snapshots is True else snapshots
         self.watch = Watch(root=self.root) if watch is True else watch
@@ -85,7 +87,7 @@ class Workspace:
         Raises:
             WorkspaceError: No check has passed so far, or files can't be put back.
         """
-        ended = (state.get(exits.KEY) or {}).get("workspace") or {}
+        ended = (exits.ended(state) or {}).get("workspace") or {}
         memory = state.get("loopguard") or {}
         known = memory.get("host", {}).get("workspace") or {}
         good = ended.get("snapshot") or known.get("good")
@@ -166,9 +168,10 @@ class Workspace:
 
     def _gone_back(self, plan: Plan, state: Mapping[str, Any], agent: str) -> Plan:
         done = self._tried(lambda: self._restored(state["good"], agent=agent))
-        if done is None:
-            return plan
-        said = prompts.restored([c.path for c in done if c.act != "keep"])
+        paths = [change.path for change in done or () if change.act != "keep"]
+        if done is None or (state.get("edits") and not paths):
+            return plan  # ignored, too large, others': the edits are still there
+        said = prompts.restored(paths)
         host = plan.memory["host"]
         acts, hidden = dict(host.get("acts") or {}), list(past.hidden_of(host))
         for receipts in ("done", "cache"):  # of what is no longer so

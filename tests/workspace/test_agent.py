@@ -323,3 +323,30 @@ async def test_a_run_cancelled_as_a_call_begins_edits_nothing(root: Path) -> Non
     (root / "notes.md").write_text("a person's")
 
     assert watch.end(watch.begin("loopguard")) == []
+
+
+def test_edits_of_ignored_files_are_not_said_to_be_undone(
+    root: Path, place: Workspace
+) -> None:
+    """No snapshot holds them, so they stay, on disk and in what is done."""
+    (root / ".gitignore").write_text("price.py\n")
+    graph, model = agent(root, [PASS, *failing(6), "sorry"], guarded(place))
+
+    graph.invoke(GO)
+
+    assert (root / "price.py").read_text() != RIGHT
+    assert not any("again as they" in request.text for request in model.requests)
+    assert any("done, not undone: edit_file" in r.text for r in model.requests)
+
+
+@pytest.mark.parametrize("wrong", ["folder", 5])
+def test_the_name_of_a_folder_is_no_workspace(wrong: Any) -> None:
+    """It is said at the start, not in the run."""
+    with pytest.raises(PolicyError, match=f"workspace={wrong!r}: give a Workspace"):
+        LoopGuardMiddleware(Policy(), workspace=wrong)
+
+
+def test_an_empty_name_is_no_folder() -> None:
+    """A variable that is not set does not put the current folder under the guard."""
+    with pytest.raises(WorkspaceError, match="root='' is not a folder"):
+        Workspace("")

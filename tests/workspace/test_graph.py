@@ -156,6 +156,17 @@ def test_files_go_back_on_your_word(root: Path, place: Workspace) -> None:
     assert (root / "price.py").read_text() == RIGHT
 
 
+def test_files_go_back_by_what_a_run_returned(root: Path, place: Workspace) -> None:
+    """A state without a key for the report has it in its last message."""
+    runner, _ = graph(place, [PASS, *failing(12)])
+    state = {"messages": runner.invoke(GO)["messages"]}
+    (root / "price.py").write_text("broken")
+
+    place.restore(state)
+
+    assert (root / "price.py").read_text() == RIGHT
+
+
 @pytest.mark.parametrize("on", [together, one_by_one])
 def test_a_file_that_another_agent_edits_is_left_alone(
     root: Path, place: Workspace, on: Callable[[MessagesState], Any]
