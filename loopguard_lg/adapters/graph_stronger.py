@@ -57,6 +57,10 @@ def _models(policy: Policy) -> dict[int, Any]:
 
 def _coerced(builder: Builder, node: Any) -> tuple[Runs, Shape]:
     """A function as the node that LangGraph makes of it."""
+    if not callable(node) and not isinstance(node, Runnable | dict):
+        raise PolicyError(
+            f"stronger={node!r}: give a node's name, a function or a chat model"
+        )
     scratch: Builder = StateGraph(builder.state_schema)
     scratch.add_node("stronger", node)
     spec: Any = scratch.nodes["stronger"]

@@ -127,7 +127,12 @@ class Recorder:
 
         Nothing is written for a thread that nothing was seen of, or that the guard
         ended: its line is in the file already, without `success`.
+
+        Raises:
+            PolicyError: `success` is no truth value; readers would refuse the line.
         """
+        if not isinstance(success, bool | None):
+            raise PolicyError(f"success={success!r}: give True, False or None")
         with self._lock:
             for key in [key for key in self._open if key[0] == thread]:
                 self._write(key, success)

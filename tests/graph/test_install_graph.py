@@ -134,6 +134,12 @@ def test_a_chat_model_cannot_replace_a_node_that_gives_commands() -> None:
         install(builder, stronger=ScriptedModel())
 
 
+def test_a_stronger_model_that_is_no_node_is_refused() -> None:
+    """The message says what to give."""
+    with pytest.raises(PolicyError, match="stronger=5: give a node's name"):
+        install(react(ScriptedModel()), stronger=5)
+
+
 def test_settings_of_nodes_are_kept() -> None:
     """Metadata, retries, timeouts and the rest stay as they were."""
     retry = RetryPolicy(max_attempts=7)

@@ -23,6 +23,7 @@ from loopguard_lg import (
 from loopguard_lg.analysis.replay import verdicts
 from loopguard_lg.budgets import Exceeded
 from loopguard_lg.detectors import Bloat
+from loopguard_lg.errors import PolicyError
 from loopguard_lg.hooks import GuardEvent, Name
 from loopguard_lg.steps import Compaction, Event, Tokens
 from loopguard_lg.testing.doubles import ScriptedModel, call
@@ -143,6 +144,17 @@ def test_a_run_is_written_when_it_ends(tmp_path: Path) -> None:
     assert (first["id"], first["success"], first["source"]) == ("t", True, "here")
     assert first["versions"] == {"prompt": "2"}
     assert (second["id"], second["success"]) == ("t#2", None)
+
+
+def test_success_is_a_truth_value(tmp_path: Path) -> None:
+    """Readers would refuse the line, and with it the run."""
+    wrong: Any = "yes"
+    with Recorder(tmp_path / "runs.jsonl") as recorder:
+        live(recorder, [search()])
+        with pytest.raises(PolicyError, match="success='yes': give True, False or"):
+            recorder.end("t", success=wrong)
+
+    assert [line["success"] for line in lines(recorder.path)] == [None]
 
 
 def test_a_step_taken_again_replaces_what_came_after_it(tmp_path: Path) -> None:
