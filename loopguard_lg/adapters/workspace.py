@@ -30,6 +30,7 @@ from loopguard_lg.adapters.touched import Touched
 from loopguard_lg.errors import WorkspaceError
 from loopguard_lg.hooks import GuardEvent, logger
 from loopguard_lg.ladder import Escalate
+from loopguard_lg.memory import Memory
 from loopguard_lg.policy import Policy
 from loopguard_lg.workspace import targets
 from loopguard_lg.workspace.git import Change, Snapshots
@@ -172,17 +173,9 @@ class Workspace:
         if done is None or (state.get("edits") and not paths):
             return plan  # ignored, too large, others': the edits are still there
         said = prompts.restored(paths)
-        host = plan.memory["host"]
-        acts, hidden = dict(host.get("acts") or {}), list(past.hidden_of(host))
-        for receipts in ("done", "cache"):  # of what is no longer so
-            acts.pop(receipts, None)
-        first, last, text = hidden.pop() if hidden else (None, None, "")
-        pad, text = targets.undone(state, plan.memory["pad"], text)
-        hidden += [[first, last, text]] if last else []
-        memory = {**plan.memory, "pad": pad}
         return replace(
             plan,
-            memory=past.with_host(memory, acts=acts, hidden=hidden),
+            memory=_with_edits_undone(plan.memory, state),
             note=f"{plan.note}\n{said}" if plan.note else said,
         )
 
@@ -364,6 +357,18 @@ class _Going:
         self._over = True
         for call in [*self.calls.values()]:
             self._watch.end(call)
+
+
+def _with_edits_undone(memory: Memory, state: Mapping[str, Any]) -> Memory:
+    """The memory without what was written since the files were last good."""
+    host = memory["host"]
+    acts, hidden = dict(host.get("acts") or {}), list(past.hidden_of(host))
+    for receipts in ("done", "cache"):  # of what is no longer so
+        acts.pop(receipts, None)
+    first, last, text = hidden.pop() if hidden else (None, None, "")
+    pad, text = targets.undone(state, memory["pad"], text)
+    hidden += [[first, last, text]] if last else []
+    return past.with_host({**memory, "pad": pad}, acts=acts, hidden=hidden)
 
 
 def _carried_out(act: Do) -> Work[Any]:
