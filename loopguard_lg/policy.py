@@ -200,12 +200,22 @@ class Policy:
     @cached_property
     def listeners(self) -> tuple[tuple[int, Detector], ...]:
         """The detectors, each with the bits of `Mark` that it hears: all by default."""
-        return tuple((getattr(d, "hears", -1), d) for d in self.detectors)
+        return tuple((_heard_by(d), d) for d in self.detectors)
 
     @cached_property
     def shadowed(self) -> frozenset[str]:
         """Kinds of the detectors that only watch."""
         return frozenset(d.kind for d in self.detectors if d.shadow)
+
+
+def _heard_by(detector: Detector) -> Any:
+    """The bits that it hears; what another class's `observe` needs says nothing."""
+    for cls in type(detector).__mro__:
+        if "observe" in vars(cls) and "hears" not in vars(cls):
+            return -1  # it looks for itself
+        if "hears" in vars(cls):
+            break
+    return getattr(detector, "hears", -1)
 
 
 def _items(name: str, value: Any) -> tuple[Any, ...]:

@@ -25,7 +25,8 @@ class Detector(Protocol):
         shadow: Its findings are told, but nothing is done.
 
     One that also has `hears`, bits of `Mark`, is only asked about events that have one
-    of them (`History.marks`): most are of interest to few.
+    of them (`History.marks`): most are of interest to few. A subclass that looks at
+    events in a way of its own (`observe`) does not inherit it.
     """
 
     kind: ClassVar[str]

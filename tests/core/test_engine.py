@@ -128,6 +128,20 @@ def test_a_detector_that_fails_costs_only_its_own_vote() -> None:
     assert memory["faults"] == {"broken": 3}
 
 
+def test_a_subclass_that_looks_for_itself_is_asked_about_every_event() -> None:
+    """What the class above it hears says nothing of it."""
+    asked: list[int] = []
+
+    class Own(Repeat):
+        def observe(self, history: History) -> Finding | None:
+            asked.append(history.i)
+            return None
+
+    run(*fresh_reads(4), policy=Policy(detectors=[Own()]))
+
+    assert asked == [0, 1, 2, 3]
+
+
 def test_a_shadowed_detector_only_tells() -> None:
     """Its findings are listed; nothing is done, and nothing is open."""
     policy = Policy(detectors=[Repeat(shadow=True)])
