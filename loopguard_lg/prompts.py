@@ -46,7 +46,10 @@ def reflection(
 
     At most `tokens` tokens of four bytes, as far as the scratchpad can make room.
     """
-    head = f"[loop guard] You seem to be going in circles: {_seen(finding)}."
+    seems = "You seem to be going in circles"
+    if finding.kind == GAVE_UP:
+        seems = "It came to nothing so far"
+    head = f"[loop guard] {seems}: {_seen(finding)}."
     ask = (
         "If these results answer the task, give the final answer now. Otherwise say "
         "what they tell you and, in the same reply, take a different action, one not "

@@ -28,6 +28,7 @@ KINDS = [
     "bloat",
     "chanting",
     "invalid",
+    "gave_up",
     "one_of_your_own",
 ]
 
@@ -69,6 +70,16 @@ def test_a_reflection_says_what_was_seen_and_asks_for_another_action() -> None:
         "If nothing is left to try, call `give_up` with the reason or call `ask_user` "
         "with a question.",
     ]
+
+
+@pytest.mark.parametrize("text", [prompts.reflection, prompts.rollback])
+def test_who_takes_over_is_told_that_another_gave_up(text: Any) -> None:
+    """It is no loop, so nothing is said of circles."""
+    said = text(found("gave_up", "the agent gave up: no such file", ""), {}, TOOLS, 500)
+
+    assert "came to nothing" in said
+    assert "the agent gave up: no such file" in said
+    assert "circles" not in said
 
 
 def test_a_rollback_lists_what_is_not_rolled_back() -> None:
