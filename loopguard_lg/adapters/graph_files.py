@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 
 from loopguard_lg.adapters import touched
 from loopguard_lg.adapters.acting import Ask
-from loopguard_lg.adapters.driving import Do, Work
+from loopguard_lg.adapters.driving import Work, off_loop
 from loopguard_lg.adapters.graph_site import Look, Site
 from loopguard_lg.adapters.graph_state import CHANNEL, State, rewritten
 from loopguard_lg.adapters.tool_call import Actor, acting, agent_id
@@ -23,16 +21,14 @@ def before(site: Site, look: Look) -> Work[Look]:
     if site.workspace is None:
         return look
     actor = acting(site.guard.policy, site.guard.agent, look.plan.before)
-    work = partial(site.workspace.before, actor, look.plan, look.told)
-    plan = yield Do(work, partial(asyncio.to_thread, work))
+    plan = yield off_loop(site.workspace.before, actor, look.plan, look.told)
     return replace(look, plan=plan)
 
 
 def done(site: Site) -> Work[None]:
     """Free the locks of a run that is over."""
     if site.workspace is not None:
-        work = partial(site.workspace.done, agent_id(site.guard.agent))
-        yield Do(work, partial(asyncio.to_thread, work))
+        yield off_loop(site.workspace.done, agent_id(site.guard.agent))
 
 
 def refusal(site: Site, state: State, call: Any) -> Work[ToolMessage | None]:

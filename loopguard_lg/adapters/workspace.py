@@ -7,7 +7,6 @@ once for each message and never costs the run.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from loopguard_lg import prompts
 from loopguard_lg.adapters import exits, past, touched
-from loopguard_lg.adapters.driving import Do, Work
+from loopguard_lg.adapters.driving import Do, Work, off_loop
 from loopguard_lg.adapters.messages import refused, step_of
 from loopguard_lg.adapters.plan import Plan
 from loopguard_lg.adapters.tool_call import Actor, Result
@@ -318,8 +317,7 @@ class Workspace:
 
     def _aside(self, work: Callable[[], Any]) -> Do:
         """Something to do off the event loop; gives `None` where it fails."""
-        tried = partial(self._tried, work)
-        return Do(tried, partial(asyncio.to_thread, tried))
+        return off_loop(self._tried, work)
 
     def _tried(self, work: Callable[[], T]) -> T | None:
         """What `work` gives; a failure is logged, once for each message."""
